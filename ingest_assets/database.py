@@ -1,0 +1,154 @@
+"""Connections: the pool, transactions that are tried again, and errors of the server told apart.
+
+What does not belong here: statements (`store/`), and where the server is (`embedded.py`).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+from psycopg_pool import ConnectionPool, PoolTimeout
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from ingest_assets.errors import DatabaseUnavailable
+from ingest_assets.queries import statement
+from ingest_assets.schema import Migration, migrate
+
+Connection = psycopg.Connection[DictRow]
+T = TypeVar("T")
+POOL_SIZE = 6
+CONNECT_SECONDS = 10.0
+
+# Deadlock, serialization failure and lock timeout: the same transaction may succeed when it runs again.
+TRY_AGAIN = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
+
+
+class Database:
+    """The platform's database, as one process uses it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            url,
+            min_size=1,
+            max_size=POOL_SIZE,
+            open=False,
+            configure=_configure,
+            check=ConnectionPool.check_connection,
+            kwargs={"row_factory": dict_row, "autocommit": True, "application_name": "ingest-assets"},
+        )
+
+    @classmethod
+    @contextmanager
+    def connect(cls, url: str) -> Iterator[Self]:
+        """Migrate the database, then give it; the pool closes at the end.
+
+        Raises:
+            DatabaseUnavailable: the server does not answer, or cannot hold the schema.
+        """
+        migrate_database(url)
+        database = cls(url)
+        database._pool.open()
+        try:
+            yield database
+        finally:
+            database._pool.close()
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """Lend a connection in autocommit mode."""
+        try:
+            with self._pool.connection(timeout=CONNECT_SECONDS) as connection:
+                yield connection
+        except (PoolTimeout, psycopg.OperationalError) as error:
+            raise _unavailable(error) from error
+
+    def transact(self, work: Callable[[Connection], T]) -> T:
+        """Run `work` in one transaction, and again when the server asks for it; `work` must be repeatable."""
+        for attempt in Retrying(
+            retry=retry_if_exception_type(TRY_AGAIN), stop=stop_after_attempt(6), wait=wait_random_exponential(0.05, 2),
+            reraise=True,
+        ):
+            with attempt, self.connection() as connection, connection.transaction():
+                return work(connection)
+        raise AssertionError("unreachable: the last attempt raises")
+
+
+def rows(
+    connection: Connection, name: str, identifiers: Mapping[str, sql.Composable] | None = None, **parameters: Any
+) -> list[DictRow]:
+    """Run a named statement and return its rows."""
+    return connection.execute(statement(name, **(identifiers or {})), parameters).fetchall()
+
+
+def row(connection: Connection, name: str, **parameters: Any) -> DictRow | None:
+    """Run a named statement and return its first row, or None."""
+    return connection.execute(statement(name), parameters).fetchone()
+
+
+def run(
+    connection: Connection, name: str, identifiers: Mapping[str, sql.Composable] | None = None, **parameters: Any
+) -> int:
+    """Run a named statement and return how many rows it touched."""
+    return connection.execute(statement(name, **(identifiers or {})), parameters).rowcount
+
+
+def copy(connection: Connection, name: str, types: Sequence[str] | None, records: Iterator[Sequence[Any]]) -> int:
+    """Write records with a named COPY statement; `types` are given for the binary format. Returns their number."""
+    count = 0
+    with connection.cursor() as cursor, cursor.copy(statement(name)) as writer:
+        if types is not None:
+            writer.set_types(types)
+        for record in records:
+            writer.write_row(record)
+            count += 1
+    return count
+
+
+def migrate_database(url: str) -> list[Migration]:
+    """Apply missing migrations and restamp rows of a restored database; returns the migrations.
+
+    Raises:
+        DatabaseUnavailable: the server does not answer, or cannot hold the schema.
+    """
+    try:
+        with psycopg.connect(url, row_factory=dict_row, autocommit=True, connect_timeout=int(CONNECT_SECONDS)) as connection:
+            applied = migrate(connection)
+            restamp(connection)
+            return applied
+    except psycopg.OperationalError as error:
+        raise _unavailable(error) from error
+    except psycopg.ProgrammingError as error:
+        raise DatabaseUnavailable(f"The database url is not usable: {error}") from error
+
+
+def restamp(connection: Connection) -> int:
+    """Bring chunks of a restored database under the present transaction horizon; returns how many.
+
+    A dump carries transaction ids of the old server, which lie in the future of the new one: no watermark would
+    ever see them.
+    """
+    return run(connection, "restamp_chunks")
+
+
+def ids(document_ids: Sequence[UUID]) -> list[UUID]:
+    """Return document ids in the order in which everybody locks them."""
+    return sorted(document_ids)
+
+
+def _configure(connection: Connection) -> None:
+    register_vector(connection)
+
+
+def _unavailable(error: Exception) -> DatabaseUnavailable:
+    if isinstance(error, psycopg.errors.DiskFull):
+        return DatabaseUnavailable("The database server's disk is full; nothing was half-written. Free space and run again.")
+    reason = " ".join(str(error).split())
+    return DatabaseUnavailable(
+        f"The database does not answer: {reason}. Start the server or correct INGEST_DATABASE__URL, then run again."
+    )

@@ -1,0 +1,117 @@
+-- Documents: what is to be read, and what was decided on a read.
+
+-- name: pending_documents
+-- Partition keys whose object is in a state that was not decided on with today's extractor and chunker.
+SELECT partition_key FROM ingest.documents
+WHERE status <> 'deleted' AND missing_since IS NULL AND (
+    retry_after <= now()
+    OR (retry_after IS NULL
+        AND (seen_etag, seen_size_bytes, seen_last_modified) IS DISTINCT FROM (etag, size_bytes, last_modified))
+    OR (retry_after IS NULL AND extractor_version IS DISTINCT FROM %(extractor_version)s)
+    OR (status = 'accepted' AND chunker_version IS DISTINCT FROM %(chunker_version)s))
+ORDER BY first_seen_at, partition_key
+
+-- name: missing_documents
+-- Partition keys of documents that a listing lacked.
+SELECT partition_key FROM ingest.documents
+WHERE status <> 'deleted' AND missing_since IS NOT NULL ORDER BY partition_key
+
+-- name: select_documents
+-- The rows of some partition keys, without their text.
+SELECT document_id, source_uri, source_key, partition_key, status, generation, updated_at, attempts, etag,
+    content_sha256, text_sha256, extractor_version, chunker_version, media_type, clock_timestamp() AS read_at
+FROM ingest.documents WHERE partition_key = ANY (%(partition_keys)s)
+
+-- name: select_partition_keys
+-- Every partition key that is not a tombstone's.
+SELECT partition_key FROM ingest.documents WHERE status <> 'deleted' ORDER BY first_seen_at, partition_key
+
+-- name: lock_document
+-- Lock one document for a decision; one row while nobody decided since the read, none otherwise.
+SELECT generation FROM ingest.documents
+WHERE document_id = %(document_id)s AND generation = %(generation)s AND updated_at = %(updated_at)s
+FOR NO KEY UPDATE
+
+-- name: accept_document
+-- Record a read that gave text; the generation grows when the chunk set is a new one.
+UPDATE ingest.documents SET
+    etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
+    source_version = %(source_version)s, content_sha256 = %(content_sha256)s,
+    extractor_version = %(extractor_version)s, media_type = %(media_type)s, text = %(text)s,
+    text_sha256 = %(text_sha256)s, chunked_text_sha256 = %(text_sha256)s, chunker_version = %(chunker_version)s,
+    pages = %(pages)s, headings = %(headings)s, warnings = %(warnings)s, metadata = %(metadata)s,
+    generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL, missing_since = NULL,
+    updated_at = clock_timestamp()
+WHERE document_id = %(document_id)s
+
+-- name: confirm_document
+-- Record a read that gave the bytes we have already decided on.
+UPDATE ingest.documents SET
+    etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
+    source_version = %(source_version)s, attempts = 0, retry_after = NULL, missing_since = NULL,
+    updated_at = clock_timestamp()
+WHERE document_id = %(document_id)s
+
+-- name: reject_document
+-- Record a read that can never give text; what was accepted before stays served.
+UPDATE ingest.documents SET
+    etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
+    source_version = %(source_version)s, content_sha256 = %(content_sha256)s,
+    extractor_version = %(extractor_version)s, status = 'rejected', attempts = attempts + 1,
+    retry_after = now() + make_interval(secs => %(recheck_seconds)s), updated_at = clock_timestamp()
+WHERE document_id = %(document_id)s
+
+-- name: align_seen
+-- A read that began after the last listing knows the object's state better than that listing.
+UPDATE ingest.documents SET
+    seen_etag = etag, seen_size_bytes = size_bytes, seen_last_modified = last_modified, seen_at = %(read_at)s
+WHERE document_id = %(document_id)s AND seen_at < %(read_at)s
+
+-- name: postpone_document
+-- Note a read that failed and may succeed later.
+UPDATE ingest.documents SET attempts = attempts + 1,
+    retry_after = now() + make_interval(secs => %(delay_seconds)s), updated_at = clock_timestamp()
+WHERE document_id = %(document_id)s
+
+-- name: note_missing
+-- A read found that the object is gone.
+UPDATE ingest.documents SET missing_since = coalesce(missing_since, now())
+WHERE document_id = %(document_id)s AND status <> 'deleted'
+
+-- name: note_present
+-- A deletion was not confirmed: the object is there.
+UPDATE ingest.documents SET missing_since = NULL, seen_etag = %(etag)s, seen_size_bytes = %(size_bytes)s,
+    seen_last_modified = %(last_modified)s, seen_at = now()
+WHERE document_id = %(document_id)s
+
+-- name: reopen_document
+-- Make a document pending again.
+UPDATE ingest.documents SET etag = NULL, attempts = 0, retry_after = NULL, extractor_version = NULL,
+    updated_at = clock_timestamp()
+WHERE document_id = %(document_id)s
+
+-- name: document_statuses
+-- Status of every document that is not a tombstone, in key order.
+SELECT source_key, partition_key, status, chunks, dead_letters, published_generation, generation
+FROM ingest.document_status WHERE status <> 'deleted' ORDER BY source_key
+
+-- name: find_document
+-- One document by key, URI or id: one row or none.
+SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, s.status, d.status AS decision, d.generation,
+    d.text, d.media_type, d.warnings, d.metadata, d.etag, d.size_bytes, d.last_modified, d.extractor_version,
+    d.chunker_version, d.missing_since, d.retry_after, s.published_generation, s.version
+FROM ingest.documents d JOIN ingest.document_status s USING (document_id)
+WHERE d.source_key = %(name)s OR d.source_uri = %(name)s OR d.partition_key = %(name)s
+   OR d.document_id::text = %(name)s
+ORDER BY (d.status = 'deleted'), (d.document_id::text = %(name)s) DESC, (d.source_uri = %(name)s) DESC,
+    (d.source_key = %(name)s) DESC
+LIMIT 1
+
+-- name: document_counts
+-- One row: documents by status.
+SELECT count(*) AS total,
+    count(*) FILTER (WHERE status = 'complete') AS complete,
+    count(*) FILTER (WHERE status IN ('pending', 'processing')) AS pending,
+    count(*) FILTER (WHERE status = 'partial') AS partial,
+    count(*) FILTER (WHERE status = 'rejected') AS rejected
+FROM ingest.document_status WHERE status <> 'deleted'

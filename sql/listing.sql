@@ -1,0 +1,86 @@
+-- Discovery: what the source holds now, compared with what we know.
+-- Format: "-- name: x", one line of what it does, then the statement with %(name)s parameters.
+
+-- name: create_listing_staging
+-- Make this session's staging table for one listing.
+CREATE TEMPORARY TABLE listing_staging (
+    document_id uuid, source_uri text, source_key text, partition_key text,
+    etag text, size_bytes bigint, last_modified timestamptz
+) ON COMMIT DROP
+
+-- name: copy_listing
+-- Take listed objects in.
+COPY listing_staging (document_id, source_uri, source_key, partition_key, etag, size_bytes, last_modified)
+FROM STDIN
+
+-- name: merge_listing
+-- Note what was listed; one row: objects, added, changed. A key that another document holds gets a suffix of its own.
+WITH merged AS (
+    INSERT INTO ingest.documents AS d
+        (document_id, source_uri, source_key, partition_key, seen_etag, seen_size_bytes, seen_last_modified, seen_at)
+    SELECT s.document_id, s.source_uri, s.source_key,
+        CASE WHEN EXISTS (
+            SELECT FROM ingest.documents other
+            WHERE other.partition_key = s.partition_key AND other.document_id <> s.document_id
+        ) THEN s.partition_key || '%%~' || left(replace(s.document_id::text, '-', ''), 12) ELSE s.partition_key END,
+        s.etag, s.size_bytes, s.last_modified, %(started_at)s
+    FROM listing_staging s
+    ORDER BY s.document_id
+    ON CONFLICT (document_id) DO UPDATE SET
+        seen_etag = excluded.seen_etag, seen_size_bytes = excluded.seen_size_bytes,
+        seen_last_modified = excluded.seen_last_modified, seen_at = excluded.seen_at, missing_since = NULL,
+        source_key = excluded.source_key, attempts = 0, retry_after = NULL,
+        status = CASE WHEN d.status = 'deleted' THEN 'discovered' ELSE d.status END,
+        updated_at = CASE WHEN d.status = 'deleted' THEN clock_timestamp() ELSE d.updated_at END
+    WHERE (d.seen_at IS NULL OR d.seen_at <= excluded.seen_at)
+      AND (d.missing_since IS NOT NULL OR d.status = 'deleted'
+           OR (d.seen_etag, d.seen_size_bytes, d.seen_last_modified)
+              IS DISTINCT FROM (excluded.seen_etag, excluded.seen_size_bytes, excluded.seen_last_modified))
+    RETURNING d.etag IS NULL AS is_new
+)
+SELECT (SELECT count(*) FROM listing_staging) AS objects,
+    count(*) FILTER (WHERE is_new) AS added, count(*) FILTER (WHERE NOT is_new) AS changed
+FROM merged
+
+-- name: mark_missing
+-- Note documents that a complete listing does not hold; one row per document.
+UPDATE ingest.documents d SET missing_since = %(started_at)s
+WHERE d.status <> 'deleted' AND d.missing_since IS NULL AND (d.seen_at IS NULL OR d.seen_at < %(started_at)s)
+  AND NOT EXISTS (SELECT FROM listing_staging s WHERE s.document_id = d.document_id)
+RETURNING d.document_id
+
+-- name: count_standing
+-- One row: documents that are not tombstones, and those of them that are missing.
+SELECT count(*) AS documents, count(*) FILTER (WHERE missing_since IS NOT NULL) AS missing
+FROM ingest.documents WHERE status <> 'deleted'
+
+-- name: record_listing
+-- Keep what a complete listing found.
+INSERT INTO ingest.source_listings (source_url, started_at, objects, added, changed, missing, deletions_withheld)
+VALUES (%(source_url)s, %(started_at)s, %(objects)s, %(added)s, %(changed)s, %(missing)s, %(deletions_withheld)s)
+
+-- name: last_listing
+-- The last complete listing: one row or none.
+SELECT source_url, started_at, objects, missing, deletions_withheld
+FROM ingest.source_listings ORDER BY listing_id DESC LIMIT 1
+
+-- name: unknown_objects
+-- Objects of the staged listing that were there before the last complete listing, and that we do not know.
+SELECT s.source_key FROM listing_staging s
+WHERE s.last_modified < coalesce((SELECT max(started_at) FROM ingest.source_listings), '-infinity')
+  AND NOT EXISTS (
+      SELECT FROM ingest.documents d WHERE d.document_id = s.document_id AND d.status <> 'deleted')
+ORDER BY s.source_key
+
+-- name: absent_documents
+-- Documents that the staged listing lacks; `overdue` where their deletion should have been carried out.
+SELECT d.source_key, coalesce(d.missing_since < now() - make_interval(secs => %(grace_seconds)s), false) AS overdue
+FROM ingest.documents d
+WHERE d.status <> 'deleted' AND NOT EXISTS (SELECT FROM listing_staging s WHERE s.document_id = d.document_id)
+ORDER BY d.source_key
+
+-- name: overdue_documents
+-- Documents whose deletion should have been carried out, without a new listing.
+SELECT source_key FROM ingest.documents
+WHERE status <> 'deleted' AND missing_since < now() - make_interval(secs => %(grace_seconds)s)
+ORDER BY source_key

@@ -1,0 +1,75 @@
+-- Embedding model versions and their tables.
+
+-- name: select_models
+-- Every version known, in the order of declaration.
+SELECT version, number, provider, model, dimensions, fingerprint, status, declared_at, activated_at
+FROM ingest.embedding_models ORDER BY number
+
+-- name: insert_model
+-- Declare a version; one row when it is new.
+INSERT INTO ingest.embedding_models (version, provider, model, dimensions, fingerprint)
+VALUES (%(version)s, %(provider)s, %(model)s, %(dimensions)s, %(fingerprint)s)
+ON CONFLICT DO NOTHING RETURNING number
+
+-- name: lock_models
+-- One declaration at a time.
+LOCK TABLE ingest.embedding_models IN SHARE ROW EXCLUSIVE MODE
+
+-- name: create_vector_partition
+-- The partition of a version, made beside the parent: attaching it asks for less of a lock than creating it in place.
+CREATE TABLE {vectors} (LIKE ingest.chunk_vectors INCLUDING DEFAULTS INCLUDING STORAGE,
+    CONSTRAINT version_is_this CHECK (embedding_model_version = {version}),
+    CONSTRAINT dimensions_are_right CHECK (vector_dims(embedding) = {dimensions}))
+
+-- name: attach_vector_partition
+-- Make the partition part of chunk_vectors.
+ALTER TABLE ingest.chunk_vectors ATTACH PARTITION {vectors} FOR VALUES IN ({version})
+
+-- name: create_serving_table
+-- The table that serves a version.
+CREATE TABLE {serving} (
+    chunk_id uuid PRIMARY KEY,
+    document_id uuid NOT NULL,
+    generation bigint NOT NULL,
+    chunk_index integer NOT NULL,
+    source_key text NOT NULL,
+    text text NOT NULL,
+    heading text[] NOT NULL,
+    page_start integer,
+    page_end integer,
+    metadata jsonb NOT NULL,
+    tsv tsvector GENERATED ALWAYS AS (to_tsvector('simple', text)) STORED,
+    embedding {embedding_type}({dimensions}) NOT NULL
+)
+
+-- name: compress_serving_texts
+-- Use the faster compression where the server has it.
+SELECT ingest.prefer_lz4(%(serving)s::regclass, 'text')
+
+-- name: index_serving_documents
+-- Find a document's rows.
+CREATE INDEX ON {serving} (document_id)
+
+-- name: index_serving_keywords
+-- Find words.
+CREATE INDEX ON {serving} USING gin (tsv)
+
+-- name: activate_first_model
+-- The first declared version serves from its first publication, unless another does.
+UPDATE ingest.embedding_models m SET status = 'active', activated_at = now()
+WHERE m.version = %(version)s AND m.status = 'building'
+  AND NOT EXISTS (SELECT FROM ingest.embedding_models a WHERE a.status = 'active')
+  AND m.number = (SELECT min(number) FROM ingest.embedding_models f WHERE f.status <> 'retired')
+
+-- name: has_ann_index
+-- One row when the serving table of a version has its HNSW index.
+SELECT 1 AS found FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+WHERE i.indrelid = %(serving)s::regclass AND a.amname = 'hnsw'
+
+-- name: count_serving_rows
+-- One row: rows that serve a version.
+SELECT count(*) AS found FROM {serving}
+
+-- name: create_ann_index
+-- Build the HNSW index of a version over the rows that are there.
+CREATE INDEX ON {serving} USING hnsw (embedding {operator_class})

@@ -1,0 +1,50 @@
+-- Runs: the lease on a run's life, and what an embedding run planned and did.
+
+-- name: take_lease
+-- A run begins, or shows again that it lives.
+INSERT INTO ingest.run_leases (run_id, host, pid, process_started_at, expires_at)
+VALUES (%(run_id)s, %(host)s, %(pid)s, %(process_started_at)s, now() + make_interval(secs => %(lease_seconds)s))
+ON CONFLICT (run_id) DO UPDATE SET host = excluded.host, pid = excluded.pid,
+    process_started_at = excluded.process_started_at, expires_at = excluded.expires_at
+
+-- name: drop_lease
+-- A run ended.
+DELETE FROM ingest.run_leases WHERE run_id = %(run_id)s
+
+-- name: select_leases
+-- Every lease, and whether it lapsed.
+SELECT run_id, host, pid, process_started_at, expires_at < now() AS is_lapsed FROM ingest.run_leases
+
+-- name: insert_embedding_run
+-- Publish a plan before anything is spent. A run that is executed again plans again.
+INSERT INTO ingest.embedding_runs (run_id, embedding_model_version, lane, watermark, planned_units, planned_tokens,
+    estimated_cost)
+VALUES (%(run_id)s, %(version)s, %(lane)s, %(watermark)s::pg_snapshot, %(planned_units)s, %(planned_tokens)s,
+    %(estimated_cost)s)
+ON CONFLICT (run_id, embedding_model_version) DO UPDATE SET
+    lane = excluded.lane, watermark = excluded.watermark, planned_units = excluded.planned_units,
+    planned_tokens = excluded.planned_tokens, estimated_cost = excluded.estimated_cost, reused = 0, embedded = 0,
+    dead_lettered = 0, left_to_others = 0, vanished = 0, sent_tokens = 0, rate_limited_responses = 0,
+    started_at = now(), finished_at = NULL
+
+-- name: count_units
+-- Add to what a run has done.
+UPDATE ingest.embedding_runs SET reused = reused + %(reused)s, embedded = embedded + %(embedded)s,
+    dead_lettered = dead_lettered + %(dead_lettered)s, vanished = vanished + %(vanished)s,
+    sent_tokens = sent_tokens + %(sent_tokens)s
+WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s
+
+-- name: finish_embedding_run
+-- A run came to its end.
+UPDATE ingest.embedding_runs SET left_to_others = %(left_to_others)s, vanished = vanished + %(vanished)s,
+    rate_limited_responses = %(rate_limited_responses)s, finished_at = now()
+WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s
+
+-- name: uncovered_documents
+-- Partition keys of documents whose current generation is not covered at a version.
+SELECT d.partition_key FROM ingest.documents d
+WHERE d.generation > 0 AND d.text IS NOT NULL AND d.status <> 'deleted' AND d.missing_since IS NULL
+  AND NOT EXISTS (
+      SELECT FROM ingest.embedding_coverage e
+      WHERE e.document_id = d.document_id AND e.embedding_model_version = %(version)s AND e.generation = d.generation)
+ORDER BY d.first_seen_at, d.partition_key
