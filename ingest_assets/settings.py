@@ -36,7 +36,7 @@ class _Section(BaseModel):
 class SourceSettings(_Section):
     """Where the documents are."""
 
-    url: str = Field("./inbox", description="`s3://bucket/prefix`, `file:///folder`, or a path")
+    url: str = Field("./inbox", description="`s3://bucket/folder/`, `file:///folder`, or a path")
     endpoint_url: str | None = Field(None, description="of an S3-compatible store")
     region: str | None = Field(None, description="of the bucket, where the AWS chain does not give it")
     profile: str | None = Field(None, description="AWS profile to read the bucket with")
@@ -296,7 +296,7 @@ def _absolute_url(url: str, base: Path) -> str:
     if scheme == "s3":
         if not urlsplit(url).netloc:
             raise SettingsError(f"source.url {url} names no bucket; write s3://bucket/prefix.")
-        return url
+        return url if url.endswith("/") else url + "/"
     if scheme not in ("", "file"):
         raise SettingsError(f"source.url {url} is neither s3:// nor file:// nor a path.")
     path = Path(unquote(urlsplit(url).path)) if scheme == "file" else Path(url).expanduser()

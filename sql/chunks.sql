@@ -20,7 +20,7 @@ SELECT s.chunk_id, %(document_id)s, %(new_generation)s, s.chunk_index, s.text, s
     s.char_start, s.char_end, s.page_start, s.page_end, s.heading
 FROM chunk_staging s ORDER BY s.chunk_id
 ON CONFLICT (chunk_id) DO UPDATE SET
-    generation = excluded.generation, chunk_index = excluded.chunk_index, token_count = excluded.token_count,
+    text = excluded.text, text_sha256 = excluded.text_sha256, generation = excluded.generation, chunk_index = excluded.chunk_index, token_count = excluded.token_count,
     char_start = excluded.char_start, char_end = excluded.char_end, page_start = excluded.page_start,
     page_end = excluded.page_end, heading = excluded.heading,
     created_xid = CASE WHEN c.generation = %(generation)s THEN c.created_xid ELSE pg_current_xact_id() END

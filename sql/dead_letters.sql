@@ -19,7 +19,7 @@ ORDER BY c.chunk_id FOR KEY SHARE OF c
 ON CONFLICT (document_id, chunk_id, embedding_model_version, stage) WHERE resolved_at IS NULL
 DO UPDATE SET reason = excluded.reason, detail = excluded.detail, run_id = excluded.run_id,
     attempts = l.attempts + 1, last_failed_at = now()
-RETURNING chunk_id
+RETURNING document_id, chunk_id
 
 -- name: close_document_letters
 -- The document was read after all: close its letters of the stages before embedding, except at a stage that fails now.

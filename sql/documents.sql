@@ -17,10 +17,13 @@ SELECT partition_key FROM ingest.documents
 WHERE status <> 'deleted' AND missing_since IS NOT NULL ORDER BY partition_key
 
 -- name: select_documents
--- The rows of some partition keys, without their text.
-SELECT document_id, source_uri, source_key, partition_key, status, generation, updated_at, attempts, etag,
-    content_sha256, text_sha256, extractor_version, chunker_version, media_type, clock_timestamp() AS read_at
-FROM ingest.documents WHERE partition_key = ANY (%(partition_keys)s)
+-- The rows of some partition keys, without their text; `is_intact` where text, chunks and hashes agree.
+SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, d.status, d.generation, d.updated_at, d.attempts,
+    d.content_sha256, d.text_sha256, d.extractor_version, d.chunker_version, d.media_type, clock_timestamp() AS read_at,
+    d.chunked_text_sha256 = sha256(convert_to(d.text, 'UTF8')) AND coalesce((
+        SELECT bool_and(c.text_sha256 = sha256(convert_to(c.text, 'UTF8'))) FROM ingest.chunks c
+        WHERE c.document_id = d.document_id AND c.generation = d.generation), false) AS is_intact
+FROM ingest.documents d WHERE d.partition_key = ANY (%(partition_keys)s)
 
 -- name: select_partition_keys
 -- Every partition key that is not a tombstone's.
@@ -55,7 +58,8 @@ WHERE document_id = %(document_id)s
 -- name: reject_document
 -- Record a read that can never give text; what was accepted before stays served.
 UPDATE ingest.documents SET
-    etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
+    etag = coalesce(%(etag)s, seen_etag), size_bytes = coalesce(%(size_bytes)s, seen_size_bytes),
+    last_modified = coalesce(%(last_modified)s, seen_last_modified),
     source_version = %(source_version)s, content_sha256 = %(content_sha256)s,
     extractor_version = %(extractor_version)s, status = 'rejected', attempts = attempts + 1,
     retry_after = now() + make_interval(secs => %(recheck_seconds)s), updated_at = clock_timestamp()

@@ -3,10 +3,18 @@
 
 -- name: create_listing_staging
 -- Make this session's staging table for one listing.
-CREATE TEMPORARY TABLE listing_staging (
+CREATE TEMPORARY TABLE IF NOT EXISTS listing_staging (
     document_id uuid, source_uri text, source_key text, partition_key text,
     etag text, size_bytes bigint, last_modified timestamptz
-) ON COMMIT DROP
+)
+
+-- name: drop_listing_staging
+-- The listing is compared.
+DROP TABLE IF EXISTS listing_staging
+
+-- name: current_time
+-- The database's clock, the one that all times of ours are read from.
+SELECT clock_timestamp() AS time
 
 -- name: copy_listing
 -- Take listed objects in.
@@ -50,8 +58,10 @@ WHERE d.status <> 'deleted' AND d.missing_since IS NULL AND (d.seen_at IS NULL O
 RETURNING d.document_id
 
 -- name: count_standing
--- One row: documents that are not tombstones, and those of them that are missing.
-SELECT count(*) AS documents, count(*) FILTER (WHERE missing_since IS NOT NULL) AS missing
+-- One row: documents that are not tombstones, those of them that are missing, and those that came since any went missing.
+SELECT count(*) AS documents, count(*) FILTER (WHERE missing_since IS NOT NULL) AS missing,
+    count(*) FILTER (WHERE missing_since IS NULL AND first_seen_at >= (
+        SELECT min(missing_since) FROM ingest.documents WHERE status <> 'deleted')) AS added
 FROM ingest.documents WHERE status <> 'deleted'
 
 -- name: record_listing

@@ -73,3 +73,16 @@ SELECT count(*) AS found FROM {serving}
 -- name: create_ann_index
 -- Build the HNSW index of a version over the rows that are there.
 CREATE INDEX ON {serving} USING hnsw (embedding {operator_class})
+
+-- name: raise_maintenance_memory
+-- An HNSW build that does not fit into memory is many times slower.
+SET LOCAL maintenance_work_mem = '512MB'
+
+-- name: record_fingerprint
+-- Note what client a version is embedded with.
+UPDATE ingest.embedding_models SET fingerprint = %(fingerprint)s WHERE version = %(version)s
+
+-- name: sample_vectors
+-- Some stored texts with their vectors, to embed again when the client changed.
+SELECT c.text, v.embedding FROM ingest.chunk_vectors v JOIN ingest.chunks c USING (chunk_id)
+WHERE v.embedding_model_version = %(version)s ORDER BY v.chunk_id LIMIT %(sample_size)s

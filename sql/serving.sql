@@ -6,14 +6,17 @@ SELECT document_id FROM ingest.documents WHERE document_id = ANY (%(document_ids
 ORDER BY document_id FOR NO KEY UPDATE
 
 -- name: count_coverage
--- Of some documents: current chunks, those with a vector, those with a standing dead letter instead.
+-- Of some documents: current chunks, those with a vector, those with a standing dead letter instead, those open.
 SELECT d.document_id, d.generation, count(*) AS chunks, count(v.chunk_id) AS vectors,
-    count(*) FILTER (WHERE v.chunk_id IS NULL AND EXISTS (
-        SELECT FROM ingest.dead_letters l
-        WHERE l.chunk_id = c.chunk_id AND l.embedding_model_version = %(version)s
-          AND (l.resolved_at IS NULL OR l.resolution = 'accepted'))) AS letters
+    count(*) FILTER (WHERE v.chunk_id IS NULL AND letter.is_standing) AS letters,
+    count(*) FILTER (WHERE v.chunk_id IS NULL AND letter.is_open) AS open_letters
 FROM ingest.documents d JOIN ingest.chunks c USING (document_id, generation)
 LEFT JOIN ingest.chunk_vectors v ON v.chunk_id = c.chunk_id AND v.embedding_model_version = %(version)s
+CROSS JOIN LATERAL (
+    SELECT count(*) > 0 AS is_standing, coalesce(bool_or(l.resolved_at IS NULL), false) AS is_open
+    FROM ingest.dead_letters l
+    WHERE l.chunk_id = c.chunk_id AND l.embedding_model_version = %(version)s
+      AND (l.resolved_at IS NULL OR l.resolution = 'accepted')) letter
 WHERE d.document_id = ANY (%(document_ids)s) AND d.status <> 'deleted'
 GROUP BY d.document_id, d.generation ORDER BY d.document_id
 

@@ -30,7 +30,8 @@ CROSS JOIN LATERAL (
 ) known
 WHERE %(texts)s::bytea[] IS NULL OR q.text_sha256 = ANY (%(texts)s::bytea[])
 ORDER BY q.chunk_id FOR KEY SHARE OF c
-ON CONFLICT DO NOTHING
+ON CONFLICT (chunk_id, embedding_model_version) DO UPDATE SET text_sha256 = excluded.text_sha256,
+    embedding = excluded.embedding, embedded_at = excluded.embedded_at, run_id = excluded.run_id
 RETURNING text_sha256
 
 -- name: claim_units
@@ -70,7 +71,8 @@ JOIN ingest.chunks c ON c.text_sha256 = s.text_sha256
 JOIN ingest.documents d ON d.document_id = c.document_id AND d.generation = c.generation
 WHERE d.document_id = ANY (%(document_ids)s) AND pg_visible_in_snapshot(c.created_xid, %(watermark)s::pg_snapshot)
 ORDER BY c.chunk_id FOR KEY SHARE OF c
-ON CONFLICT DO NOTHING
+ON CONFLICT (chunk_id, embedding_model_version) DO UPDATE SET text_sha256 = excluded.text_sha256,
+    embedding = excluded.embedding, embedded_at = excluded.embedded_at, run_id = excluded.run_id
 RETURNING text_sha256
 
 -- name: release_claims

@@ -103,7 +103,8 @@ LANGUAGE sql STABLE AS $$
       AND pg_visible_in_snapshot(c.created_xid, watermark)
       AND NOT EXISTS (
           SELECT FROM ingest.chunk_vectors v
-          WHERE v.chunk_id = c.chunk_id AND v.embedding_model_version = model_version)
+          WHERE v.chunk_id = c.chunk_id AND v.embedding_model_version = model_version
+            AND v.text_sha256 = c.text_sha256)
       AND NOT EXISTS (
           SELECT FROM ingest.dead_letters l
           WHERE l.chunk_id = c.chunk_id AND l.embedding_model_version = model_version

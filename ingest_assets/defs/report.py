@@ -1,0 +1,240 @@
+"""Runs the two bodies' plain functions and reports them: good partitions, check results, then the failure.
+
+What does not belong here: the work itself. The order is fixed: materializations of the good documents, the results of
+the checks, and only then the failure that names the others, so that neighbours stay green and checks are stored
+whatever happens.
+"""
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import dagster as dg
+
+from ingest_assets.checks import CheckContext, run_checks
+from ingest_assets.database import rows
+from ingest_assets.defs.bookkeeping import PartitionRecord, record_checks, record_materialized, record_planned
+from ingest_assets.defs.keys import (
+    DocumentsConfig,
+    EmbeddingConfig,
+    document_keys,
+    document_keys_by_version,
+    is_named_in_config,
+)
+from ingest_assets.defs.partitions import document_version
+from ingest_assets.embedding import EmbeddingOutcome, embed_documents, uncovered_documents
+from ingest_assets.errors import IngestError
+from ingest_assets.ingest import DocumentOutcome, ingest_documents
+from ingest_assets.leases import lease
+from ingest_assets.letters import document_letters
+from ingest_assets.models import ModelVersion, ensure_ann_index, live_models
+from ingest_assets.platform import Platform
+from ingest_assets.progress import Progress, report
+from ingest_assets.publish import Publication
+from ingest_assets.settings import ModelSettings
+
+LANE_TAG = "lane"
+SHOWN = 10  # documents named in a failure; the rest is counted
+
+
+def run_ingest(
+    context: dg.AssetExecutionContext, config: DocumentsConfig, platform: Platform, code_version: str
+) -> None:
+    """Ingest the run's documents and report each.
+
+    Raises:
+        Failure: this run rejected documents, or could not decide on any more of them.
+    """
+    keys = document_keys(context, config)
+    if is_named_in_config(config):
+        record_planned(context, context.selected_asset_keys, keys)
+    outcomes: list[DocumentOutcome] = []
+    with _reported(context, platform):
+        try:
+            for outcome in ingest_documents(platform.database, platform.source, platform.settings, keys, context.run_id):
+                outcomes.append(outcome)
+                report(Progress("ingest", len(outcomes), len(keys), failed=_failed(outcomes)))
+        finally:
+            records = [PartitionRecord(item.partition_key, _document_metadata(item)) for item in outcomes if item.is_good]
+            for asset in context.selected_asset_keys:
+                record_materialized(context, asset, records, code_version)
+    _fail_for_documents(outcomes)
+
+
+def run_embedding(
+    context: dg.AssetExecutionContext, config: EmbeddingConfig, platform: Platform, code_version: str
+) -> None:
+    """Embed the run's documents at each of its versions and report each document.
+
+    Raises:
+        Failure: this run wrote dead letters, or stopped before its end.
+    """
+    by_version = document_keys_by_version(context, config)
+    if is_named_in_config(config):
+        partitions = [document_version(key, config.version) for key in config.keys]
+        record_planned(context, context.selected_asset_keys, partitions)
+    failed: list[str] = []
+    with _reported(context, platform):
+        for version, keys in by_version.items():
+            failed += _embed_version(context, config, platform, version, keys, code_version)
+    if failed:
+        raise dg.Failure(
+            f"{len(failed)} documents have dead letters: {_named(failed)}. `ingest-assets dead-letters list` says why.",
+            allow_retries=False,
+        )
+
+
+def _embed_version(
+    context: dg.AssetExecutionContext,
+    config: EmbeddingConfig,
+    platform: Platform,
+    version: str,
+    keys: Sequence[str],
+    code_version: str,
+) -> list[str]:
+    model, declared = _model(platform, version)
+    with platform.database.connection() as connection:
+        found = rows(connection, "select_documents", partition_keys=list(keys))
+    ids = {item["document_id"]: item["partition_key"] for item in found if item["status"] != "deleted"}
+    outcome = embed_documents(
+        platform.database,
+        model,
+        declared,
+        platform.settings.limits,
+        list(ids),
+        run_id=context.run_id,
+        lane="backfill" if context.run.tags.get(LANE_TAG) == "backfill" else "incremental",
+        approved_units=config.approved_units if config.approved_units >= 0 else None,
+    )
+    if not uncovered_documents(platform.database, version):
+        ensure_ann_index(platform.database, model)
+    context.log.info(_summary(version, outcome))
+    failed = {ids[item] for item in outcome.dead_lettered_documents}
+    _record_version(context, platform, version, keys, ids, outcome, failed, code_version)
+    return sorted(failed)
+
+
+def _record_version(
+    context: dg.AssetExecutionContext,
+    platform: Platform,
+    version: str,
+    keys: Sequence[str],
+    ids: Mapping[UUID, str],
+    outcome: EmbeddingOutcome,
+    failed: set[str],
+    code_version: str,
+) -> None:
+    """Note every document as good but those this run dead-lettered and those that wait for another run."""
+    publications = {ids[item.document_id]: item for item in outcome.publications}
+    letters = document_letters(platform.database, list(ids))
+    by_key = {key: letters.get(document_id, {}) for document_id, key in ids.items()}
+    waiting = {key for key, item in publications.items() if not item.covered}
+    good = [key for key in keys if key in by_key and key not in failed and key not in waiting]
+    for asset in context.selected_asset_keys:
+        records = [
+            PartitionRecord(
+                document_version(key, version),
+                _version_metadata(asset.to_user_string(), publications.get(key), by_key.get(key, {})),
+            )
+            for key in good
+        ]
+        record_materialized(context, asset, records, code_version)
+
+
+def _model(platform: Platform, version: str) -> tuple[ModelVersion, ModelSettings]:
+    model = next((item for item in live_models(platform.database) if item.version == version), None)
+    declared = next((item for item in platform.settings.models if item.version == version), None)
+    if model is None or declared is None:
+        raise dg.Failure(
+            f"The embedding model version {version!r} is {'retired or unknown' if model is None else 'not declared'}; "
+            "declare it in ingest.toml, or choose one that `ingest-assets models list` shows.",
+            allow_retries=False,
+        )
+    return model, declared
+
+
+@contextmanager
+def _reported(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[None]:
+    """Hold the run's lease, store the results of the checks at the end in any case, and name our own errors."""
+    try:
+        with lease(platform.database, context.run_id):
+            try:
+                yield
+            finally:
+                record_checks(context, run_checks(check_context(platform, context.run_id)))
+    except IngestError as error:
+        context.log.debug(traceback.format_exc())
+        raise dg.Failure(str(error), allow_retries=False) from error
+
+
+def check_context(platform: Platform, run_id: str | None, *, lists_source: bool = False) -> CheckContext:
+    """Return what checks look at after a run, or (with `lists_source`) alone."""
+    return CheckContext(
+        platform.database,
+        platform.source,
+        platform.settings.source.deletion_grace_seconds,
+        run_id=run_id,
+        lists_source=lists_source,
+    )
+
+
+def _fail_for_documents(outcomes: Sequence[DocumentOutcome]) -> None:
+    rejected = [item for item in outcomes if item.result == "rejected"]
+    if rejected:
+        named = _named([f"{item.source_key} ({item.reason})" for item in rejected])
+        raise dg.Failure(
+            f"{len(rejected)} of {len(outcomes)} documents were rejected: {named}.",
+            metadata={"rejected": len(rejected), "good": sum(item.is_good for item in outcomes)},
+            allow_retries=False,
+        )
+
+
+def _failed(outcomes: Sequence[DocumentOutcome]) -> int:
+    return sum(item.result == "rejected" for item in outcomes)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more
+
+
+def _document_metadata(item: DocumentOutcome) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "result": item.result,
+        "source_key": item.source_key,
+        "generation": item.generation,
+        "chunks": item.chunks,
+        "tokens": item.tokens,
+        "characters": item.characters,
+        "media_type": item.media_type,
+        "preview": item.preview,
+    }
+    if item.warnings:
+        metadata["warnings"] = ", ".join(item.warnings)
+    return metadata
+
+
+def _version_metadata(asset: str, publication: Publication | None, letters: Mapping[str, int]) -> dict[str, Any]:
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in letters.items())
+    if asset == "dead_letters":
+        return {"open": sum(letters.values()), "reasons": reasons or "none"}
+    if publication is None:
+        return {"chunks": 0, "vectors": 0, "reason": reasons or "no text yet"}
+    if asset == "retrieval_index":
+        return {"published": publication.published, "rows": publication.vectors if publication.published else 0}
+    return {
+        "chunks": publication.chunks,
+        "vectors": publication.vectors,
+        "dead_letters": publication.dead_letters,
+        **({"reason": reasons} if reasons else {}),
+    }
+
+
+def _summary(version: str, outcome: EmbeddingOutcome) -> str:
+    return (
+        f"{version}: planned {outcome.plan.units + outcome.plan.reused} texts, reused {outcome.reused}, embedded "
+        f"{outcome.embedded} ({outcome.sent_tokens} tokens), dead-lettered {outcome.dead_lettered}, left to other runs "
+        f"{outcome.left_to_others}, vanished {outcome.vanished}."
+    )

@@ -1,0 +1,92 @@
+"""Deletion: a document that is gone from the source goes at every model version, with a receipt.
+
+What does not belong here: noticing that something is missing (`discovery.py`).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+from ingest_assets.database import Connection, Database, row, rows, run
+from ingest_assets.identity import key_of
+from ingest_assets.models import ModelVersion, all_models
+from ingest_assets.source import Source
+
+CAUSE = "gone from the source"
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionOutcome:
+    """What became of one document that was to be deleted."""
+
+    partition_key: str
+    result: Literal["deleted", "present", "unknown"]
+    removed_rows: int = 0
+
+
+def delete_documents(
+    database: Database, source: Source, partition_keys: Sequence[str], run_id: str
+) -> Iterator[DeletionOutcome]:
+    """Confirm by a HEAD that each object is gone, then delete the document's rows in one transaction.
+
+    An object that is there after all is left for the next ingest. Running twice is safe.
+
+    Raises:
+        DocumentUnreadable: the source does not say whether the object is there; nothing was deleted for it.
+    """
+    models = all_models(database)
+    with database.connection() as connection:
+        found = rows(connection, "select_documents", partition_keys=list(partition_keys))
+    for document in found:
+        # A document of a source that is no longer configured cannot be asked for: it is gone.
+        key = key_of(source.url, document["source_uri"])
+        seen = source.head(key) if key is not None else None
+        if seen is not None:
+            with database.connection() as connection:
+                run(
+                    connection,
+                    "note_present",
+                    document_id=document["document_id"],
+                    etag=seen.etag,
+                    size_bytes=seen.size_bytes,
+                    last_modified=seen.last_modified,
+                )
+            yield DeletionOutcome(document["partition_key"], "present")
+            continue
+        removed = database.transact(lambda connection, document=document: _bury(connection, document, models, run_id))  # type: ignore[misc]
+        if removed is None:
+            yield DeletionOutcome(document["partition_key"], "unknown")
+        else:
+            yield DeletionOutcome(document["partition_key"], "deleted", removed_rows=removed)
+
+
+def _bury(connection: Connection, document: DictRow, models: Sequence[ModelVersion], run_id: str) -> int | None:
+    """Delete everything read from one document; returns the rows removed, None where nothing was to be done."""
+    document_id: UUID = document["document_id"]
+    locked = row(connection, "lock_missing_document", document_id=document_id)
+    if locked is None:
+        return None
+    removed = {
+        "/".join(filter(None, (item["kind"], item["version"]))): item["found"]
+        for item in rows(connection, "count_document_rows", document_id=document_id)
+    }
+    for model in models:
+        if model.status != "retired":
+            served = run(connection, "delete_serving_rows", {"serving": model.serving}, document_ids=[document_id])
+            removed[f"retrieval_index/{model.version}"] = served
+    for name in ("delete_chunks", "delete_publications", "delete_coverage", "close_deleted_letters", "bury_document"):
+        run(connection, name, document_id=document_id)
+    run(
+        connection,
+        "insert_receipt",
+        document_id=document_id,
+        source_uri=locked["source_uri"],
+        cause=CAUSE,
+        run_id=run_id,
+        removed=Jsonb(removed),
+    )
+    return sum(removed.values())

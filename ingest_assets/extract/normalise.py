@@ -1,0 +1,53 @@
+"""One way to spell a text: what every extractor's output passes through, exactly once.
+
+What does not belong here: anything that knows a file format, and positions (see assemble.py, which
+normalises pieces before it joins them, so that positions never have to be moved).
+"""
+
+import re
+import unicodedata
+
+import regex
+
+_LIGATURES = dict(zip("ﬀﬁﬂﬃﬄﬅﬆ", ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True))
+_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_SURROGATES = re.compile("[\ud800-\udfff]")
+# ZWJ and ZWNJ stay: emoji families and Persian words need them.
+_DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufff9-\ufffb\ufffe\uffff]")
+_FOLDED = re.compile("[ﬀ-ﬆ]")
+_LONG_BLANKS = re.compile(r"[^\S\n]{129,}")
+_BLANK_LINES = re.compile(r"\n{4,}")
+# CPython sorts a run of combining marks by insertion: without a bound a hostile run takes minutes.
+_LONG_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")
+_INVISIBLE = regex.compile(r"[\p{C}\p{Default_Ignorable_Code_Point}\u2800]+")
+
+
+def normalise(text: str) -> str:
+    r"""Return the text in NFC with "\n" line ends and nothing a reader cannot see.
+
+    Idempotent. Spaces inside lines stay (up to 128 in a row), so that code and tables keep their shape;
+    three or more blank lines become one; blanks at both ends go.
+    """
+    text = _LINE_ENDS.sub("\n", _without_lone_surrogates(text))
+    text = _FOLDED.sub(lambda match: _LIGATURES[match.group()], _DROPPED.sub("", text))
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
+    text = _LONG_BLANKS.sub(" " * 128, text)
+    text = "\n".join([line.rstrip() for line in text.split("\n")])
+    return _BLANK_LINES.sub("\n\n", text).strip()
+
+
+def one_line(text: str) -> str:
+    """Return the normalised text with every run of blanks as one space, for titles and properties."""
+    return " ".join(normalise(text).split())
+
+
+def visible_length(text: str) -> int:
+    """Count what a reader can see: invisible characters count nothing, a run of blanks counts one."""
+    return len(" ".join(_INVISIBLE.sub(" ", text[:10_000]).split())) or len(_INVISIBLE.sub("", text).strip())
+
+
+def _without_lone_surrogates(text: str) -> str:
+    if not _SURROGATES.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")

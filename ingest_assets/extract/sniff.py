@@ -1,0 +1,100 @@
+"""Decides what a document is by its bytes; its name only breaks ties among text formats.
+
+What does not belong here: reading the document. Packages (zip) are told apart by docx.py, which
+opens them anyway; text is told from binary by charset.py.
+"""
+
+import re
+from enum import Enum
+
+from ingest_assets.errors import DocumentRejected, Reason
+from ingest_assets.extract.charset import looks_binary, peek
+
+HEAD_BYTES = 1024  # how far into a file readers look for %PDF-
+
+_PDF_START = re.compile(rb"%PDF-\d")
+_PDF_OBJECT = re.compile(rb"\d\s+\d+\s+obj\b")
+_HTML_START = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
+_OTHER_TYPES = (
+    b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\x00", b"MM\x00*", b"RIFF", b"\x1f\x8b", b"7z\xbc\xaf",
+    b"Rar!\x1a", b"\x7fELF", b"OggS", b"ID3\x03", b"ID3\x04", b"SQLite format 3\x00", b"{\\rtf", b"%!PS", b"BZh9",
+    b"\xfd7zXZ", b"\x00\x00\x01\x00", b"\xca\xfe\xba\xbe", b"wOFF", b"wOF2", b"8BPS",
+)  # fmt: skip
+_MARKDOWN_NAMES = ("md", "markdown", "mdown", "mkd", "mdx")
+_HTML_NAMES = ("html", "htm", "xhtml", "xht")
+_TEXT_NAMES = ("txt", "text", "log", "csv", "tsv", "rst", "json", *_MARKDOWN_NAMES, *_HTML_NAMES)
+# A text saved under one of these is an error page or a broken export, not the document it claims to be.
+_BINARY_NAMES = ("pdf", "docx", "docm", "dotx", "dotm", "doc", "xlsx", "xls", "pptx", "ppt", "odt", "png", "jpg", "jpeg")
+
+
+class Kind(Enum):
+    """What we can read."""
+
+    PDF = "application/pdf"
+    DOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+    HTML = "text/html"
+    MARKDOWN = "text/markdown"
+    TEXT = "text/plain"
+
+
+def sniff(data: bytes, key: str) -> Kind:
+    """Return the document's kind; DOCX means "a package", which docx.py looks into.
+
+    Raises DocumentRejected: `empty_document`, `encrypted` (a protected Office package), `unsupported_type`.
+    """
+    extension = _extension(key)
+    if not data:
+        raise DocumentRejected(Reason.EMPTY_DOCUMENT, "The object has no bytes.")
+    kind = _kind(data, extension)
+    if (extension == "pdf" and kind is not Kind.PDF) or (extension == "docx" and kind is not Kind.DOCX):
+        raise DocumentRejected(Reason.UNSUPPORTED_TYPE, f"The name ends in .{extension}, the content is {kind.value}.")
+    return kind
+
+
+def _kind(data: bytes, extension: str) -> Kind:
+    if _is_pdf(data, extension):
+        return Kind.PDF
+    if data.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")):
+        return Kind.DOCX
+    if data.startswith(_OLE):
+        raise _ole_rejection(data)
+    if data.startswith(_OTHER_TYPES) or looks_binary(data):
+        raise DocumentRejected(Reason.UNSUPPORTED_TYPE, "The content is binary, of a type that is not read.")
+    if extension in _BINARY_NAMES:
+        raise DocumentRejected(Reason.UNSUPPORTED_TYPE, f"The name ends in .{extension}, the content is text.")
+    return _text_kind(data, extension)
+
+
+def _text_kind(data: bytes, extension: str) -> Kind:
+    head = peek(data)
+    if extension in _HTML_NAMES or _HTML_START.match(head) or ("<?xml" in head[:200] and "<html" in head):
+        return Kind.HTML
+    if re.match(r"\s*(?:<\?xml[^>]*>\s*)?<svg\b", head):
+        raise DocumentRejected(Reason.UNSUPPORTED_TYPE, "The content is a drawing (SVG).")
+    return Kind.MARKDOWN if extension in _MARKDOWN_NAMES else Kind.TEXT
+
+
+def _is_pdf(data: bytes, extension: str) -> bool:
+    start = _PDF_START.search(data, 0, HEAD_BYTES + 8)
+    if start is None:
+        return False
+    at_start = not data[: start.start()].strip(b"\x00\xef\xbb\xbf \t\r\n\x0c")
+    if at_start and extension not in _TEXT_NAMES:
+        return True
+    if not at_start and extension in _TEXT_NAMES and not looks_binary(data):
+        return False
+    # Text may mention the signature; a PDF also has objects and a way to find them.
+    return bool(_PDF_OBJECT.search(data, start.end())) and (b"startxref" in data or b"trailer" in data)
+
+
+def _ole_rejection(data: bytes) -> DocumentRejected:
+    if _ENCRYPTED_PACKAGE in data:
+        return DocumentRejected(Reason.ENCRYPTED, "The Office package is protected by a password.")
+    return DocumentRejected(Reason.UNSUPPORTED_TYPE, "The content is an old Office file (OLE container).")
+
+
+def _extension(key: str) -> str:
+    name = key.rsplit("/", 1)[-1]
+    return name.rsplit(".", 1)[-1].lower() if "." in name else ""

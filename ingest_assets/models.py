@@ -1,0 +1,140 @@
+"""Embedding model versions: declared in the settings, recorded in `embedding_models`, which is the authority.
+
+What does not belong here: calling a model (`embed/`), and switching readers from one version to another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from ingest_assets.database import Connection, Database, row, rows, run
+from ingest_assets.errors import SettingsError
+from ingest_assets.settings import ModelSettings
+
+VECTOR_LIMIT = 2000  # dimensions that HNSW takes as `vector`; above it, up to 4,000, `halfvec` (pgvector 0.8)
+ANN_INDEX_ROWS = 1000  # below this an exact scan answers in about a millisecond
+
+
+@dataclass(frozen=True, slots=True)
+class ModelVersion:
+    """One recorded version and the tables that hold it."""
+
+    version: str
+    number: int
+    dimensions: int
+    status: str  # building, active or retired
+    fingerprint: dict[str, Any]  # empty until the first run
+
+    @property
+    def vectors(self) -> sql.Identifier:
+        """Partition of chunk_vectors."""
+        return sql.Identifier("ingest", f"chunk_vectors_{self.number}")
+
+    @property
+    def serving_name(self) -> str:
+        """Qualified name of the retrieval index's table."""
+        return f"serving.index_{self.number}"
+
+    @property
+    def serving(self) -> sql.Identifier:
+        """The retrieval index's table."""
+        return sql.Identifier(*self.serving_name.split("."))
+
+    @property
+    def embedding_type(self) -> str:
+        """Column type of the retrieval index."""
+        return "vector" if self.dimensions <= VECTOR_LIMIT else "halfvec"
+
+
+def declare_models(database: Database, declared: Sequence[ModelSettings]) -> list[ModelVersion]:
+    """Record versions that are new, make their tables, and return every version that is not retired.
+
+    A declared label that is retired is left alone. Calling twice is safe.
+
+    Raises:
+        SettingsError: a label is declared with another meaning than it was recorded with.
+    """
+    known = {model.version: model for model in all_models(database)}
+    for settings in declared:
+        if settings.version not in known:
+            database.transact(lambda connection, settings=settings: _declare(connection, settings))  # type: ignore[misc]
+    _refuse_changed(database, declared)
+    return live_models(database)
+
+
+def all_models(database: Database) -> list[ModelVersion]:
+    """Return every recorded version, oldest first."""
+    with database.connection() as connection:
+        return [
+            ModelVersion(item["version"], item["number"], item["dimensions"], item["status"], item["fingerprint"])
+            for item in rows(connection, "select_models")
+        ]
+
+
+def live_models(database: Database) -> list[ModelVersion]:
+    """Return the versions that are not retired, oldest first."""
+    return [model for model in all_models(database) if model.status != "retired"]
+
+
+def served_model(models: Sequence[ModelVersion]) -> ModelVersion | None:
+    """Return the active version; before there is one, the first."""
+    return next((model for model in models if model.status == "active"), models[0] if models else None)
+
+
+def ensure_ann_index(database: Database, model: ModelVersion) -> bool:
+    """Build a version's HNSW index when it is missing and worth having; True when it was built now."""
+    with database.connection() as connection:
+        if row(connection, "has_ann_index", serving=model.serving_name) is not None:
+            return False
+        count = rows(connection, "count_serving_rows", {"serving": model.serving})[0]["found"]
+        if count < ANN_INDEX_ROWS:
+            return False
+        operator_class = sql.SQL("vector_cosine_ops" if model.embedding_type == "vector" else "halfvec_cosine_ops")
+        with connection.transaction():
+            run(connection, "raise_maintenance_memory")
+            run(connection, "create_ann_index", {"serving": model.serving, "operator_class": operator_class})
+    return True
+
+
+def _declare(connection: Connection, settings: ModelSettings) -> None:
+    run(connection, "lock_models")
+    inserted = row(
+        connection,
+        "insert_model",
+        version=settings.version,
+        provider=settings.provider,
+        model=settings.model,
+        dimensions=settings.dimensions,
+        fingerprint=Jsonb({}),
+    )
+    if inserted is None:
+        return
+    model = ModelVersion(settings.version, inserted["number"], settings.dimensions, "building", {})
+    names: dict[str, sql.Composable] = {
+        "vectors": model.vectors,
+        "serving": model.serving,
+        "version": sql.Literal(model.version),
+        "dimensions": sql.Literal(model.dimensions),
+        "embedding_type": sql.SQL("vector" if model.embedding_type == "vector" else "halfvec"),
+    }
+    for name in ("create_vector_partition", "attach_vector_partition", "create_serving_table"):
+        run(connection, name, names)
+    run(connection, "compress_serving_texts", serving=model.serving_name)
+    run(connection, "index_serving_documents", names)
+    run(connection, "index_serving_keywords", names)
+
+
+def _refuse_changed(database: Database, declared: Sequence[ModelSettings]) -> None:
+    with database.connection() as connection:
+        recorded = {item["version"]: item for item in rows(connection, "select_models")}
+    for settings in declared:
+        known = recorded[settings.version]
+        for name in ("provider", "model", "dimensions"):
+            if known[name] != getattr(settings, name):
+                raise SettingsError(
+                    f"models: {settings.version} stands for {name} {known[name]}, not {getattr(settings, name)}; "
+                    "a label never changes its meaning, declare the new model under a new version."
+                )

@@ -1,0 +1,181 @@
+"""What is indexed, and why not: the facts behind `status`, `show` and `plan`.
+
+What does not belong here: printing (`cli/`), and judging (`checks.py`).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.rows import DictRow
+
+from ingest_assets.database import Database, row, rows
+from ingest_assets.errors import Refused
+from ingest_assets.letters import open_letters
+from ingest_assets.models import all_models, served_model
+from ingest_assets.settings import ModelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What embedding would send at one version, before anything is spent."""
+
+    model: str
+    units: int  # distinct texts that will be sent
+    reused: int  # distinct texts that have a vector already and are copied
+    tokens: int  # of the units, in the chunker's measure
+    cost: float | None  # None where no price is set
+    minutes: float | None  # at the account's rate; None where no rate is set
+
+
+def estimate(settings: ModelSettings, *, units: int, reused: int, tokens: int) -> Plan:
+    """Price a number of units and tokens at a version's settings."""
+    price, rates = settings.price_per_million_tokens, []
+    if settings.tokens_per_minute:
+        rates.append(tokens / settings.tokens_per_minute)
+    if settings.requests_per_minute:
+        requests = max(units / settings.max_batch_items, tokens / settings.max_batch_tokens)
+        rates.append(requests / settings.requests_per_minute)
+    cost = None if price is None else tokens * price / 1_000_000
+    return Plan(settings.version, units, reused, tokens, cost, max(rates) if rates else None)
+
+
+def plan(database: Database, settings: ModelSettings) -> Plan:
+    """Return what embedding everything that is chunked would send at a version."""
+    with database.connection() as connection:
+        watermark = row(connection, "current_watermark")
+        assert watermark is not None
+        found = row(connection, "plan_queue", version=settings.version, document_ids=None, **watermark)
+    assert found is not None
+    return estimate(
+        settings,
+        units=found["units"] - found["known_units"],
+        reused=found["known_units"],
+        tokens=found["tokens"] - found["known_tokens"],
+    )
+
+
+def find_document(database: Database, name: str) -> DictRow:
+    """Return a document by its key, URI or id.
+
+    Raises:
+        Refused: there is none of this name.
+    """
+    with database.connection() as connection:
+        found = row(connection, "find_document", name=name)
+    if found is None:
+        raise Refused(f"There is no document {name}; `ingest-assets status` lists them by key.")
+    return found
+
+
+def totals(database: Database) -> dict[str, Any]:
+    """Return the totals of `status --json`."""
+    with database.connection() as connection:
+        documents = row(connection, "document_counts")
+        chunks = row(connection, "count_chunks")
+        vectors = rows(connection, "count_vectors")
+        letters = rows(connection, "count_letters")
+        listing = row(connection, "last_listing")
+    assert documents is not None and chunks is not None
+    models = [model for model in all_models(database) if model.status != "retired"]
+    active = served_model([model for model in models if model.status == "active"])
+    return {
+        "documents": documents,
+        "chunks": chunks["chunks"],
+        "vectors": {item["version"]: item["vectors"] for item in vectors},
+        "dead_letters": {
+            "open": sum(item["letters"] for item in letters),
+            "by_reason": {item["reason"]: item["letters"] for item in letters},
+        },
+        "models": {
+            "active": active.version if active else None,
+            "versions": {model.version: model.status for model in models},
+        },
+        "source": {
+            "objects": listing["objects"] if listing else None,
+            "deletions_withheld": bool(listing and listing["deletions_withheld"]),
+        },
+    }
+
+
+def document_statuses(database: Database) -> list[DictRow]:
+    """Return one line per document, in key order."""
+    with database.connection() as connection:
+        return rows(connection, "document_statuses")
+
+
+def document_status(database: Database, name: str) -> dict[str, Any]:
+    """Return one document's status: chunks, vectors per version, dead letters, what is served."""
+    found = find_document(database, name)
+    with database.connection() as connection:
+        chunks = rows(connection, "current_chunks", document_id=found["document_id"])
+        vectors = rows(connection, "document_vectors", document_id=found["document_id"])
+    letters = open_letters(database, document_id=found["document_id"])
+    return {
+        "document": found["source_key"],
+        "document_id": str(found["document_id"]),
+        "source_uri": found["source_uri"],
+        "status": found["status"],
+        "reason": _reason(letters),
+        "generation": found["generation"],
+        "published_generation": found["published_generation"],
+        "chunks": len(chunks),
+        "vectors": {item["version"]: item["vectors"] for item in vectors},
+        "dead_letters": [letter_summary(item) for item in letters],
+    }
+
+
+def show_document(database: Database, name: str) -> dict[str, Any]:
+    """Return exactly what was indexed from a document, and why not."""
+    found = find_document(database, name)
+    with database.connection() as connection:
+        chunks = rows(connection, "current_chunks", document_id=found["document_id"])
+    letters = open_letters(database, document_id=found["document_id"])
+    return {
+        "document": found["source_key"],
+        "status": found["status"],
+        "reason": _reason(letters),
+        "detail": letters[0]["detail"] if letters else None,
+        "warnings": found["warnings"],
+        "media_type": found["media_type"],
+        "metadata": found["metadata"],
+        "generation": found["generation"],
+        "published_generation": found["published_generation"],
+        "text": found["text"],
+        "chunks": [_chunk(item) for item in chunks],
+    }
+
+
+def letter_summary(item: DictRow) -> dict[str, Any]:
+    """Return one dead letter as `--json` shows it."""
+    return {
+        "id": item["dead_letter_id"],
+        "document": item["source_key"],
+        "chunk_id": str(item["chunk_id"]) if item["chunk_id"] else None,
+        "model": item["embedding_model_version"],
+        "stage": item["stage"],
+        "reason": item["reason"],
+        "detail": item["detail"],
+        "attempts": item["attempts"],
+        "run_id": item["run_id"],
+        "first_failed_at": item["first_failed_at"].isoformat(),
+        "last_failed_at": item["last_failed_at"].isoformat(),
+    }
+
+
+def _reason(letters: list[DictRow]) -> str | None:
+    return letters[0]["reason"] if letters else None
+
+
+def _chunk(item: DictRow) -> dict[str, Any]:
+    return {
+        "index": item["chunk_index"],
+        "chunk_id": str(item["chunk_id"]),
+        "text": item["text"],
+        "tokens": item["token_count"],
+        "char_start": item["char_start"],
+        "char_end": item["char_end"],
+        "page_start": item["page_start"],
+        "page_end": item["page_end"],
+        "heading": item["heading"],
+        "text_sha256": item["text_sha256"].hex(),
+    }

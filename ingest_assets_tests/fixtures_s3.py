@@ -1,0 +1,144 @@
+"""S3 for tests: moto's server over HTTP, and a small store that fails on purpose; both speak real HTTP.
+
+What does not belong here: SQS, and anything that patches our code.
+"""
+
+import threading
+import uuid
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from botocore.config import Config
+from moto.server import ThreadedMotoServer
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
+
+CREDENTIALS = {
+    "AWS_ACCESS_KEY_ID": "testing",
+    "AWS_SECRET_ACCESS_KEY": "testing",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_CONFIG_FILE": "/dev/null",
+    "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+}
+
+
+def make_client(endpoint_url: str, *, max_attempts: int = 2) -> "S3Client":
+    """Return a client with credentials of its own, which needs nothing from the environment."""
+    session = boto3.session.Session("testing", "testing", region_name="us-east-1")
+    retries = Config(retries={"total_max_attempts": max_attempts, "mode": "standard"})
+    return session.client("s3", endpoint_url=endpoint_url, config=retries)
+
+
+@pytest.fixture
+def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give the process credentials that open nothing real, and hide those of the machine."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="session")
+def moto_server() -> Iterator[str]:
+    """Run moto's server on a free port and give its endpoint url."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3(moto_server: str) -> "S3Client":
+    """Give a client of the moto server."""
+    return make_client(moto_server)
+
+
+@pytest.fixture
+def bucket(s3: "S3Client", aws_environment: None) -> str:
+    """Give the name of a fresh, unversioned bucket; the environment holds credentials for it."""
+    name = f"docs-{uuid.uuid4().hex[:12]}"
+    s3.create_bucket(Bucket=name)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer of the failing store to the GET of an object."""
+
+    status: int = 200
+    body: bytes = b""
+    code: str = ""  # of an S3 error; makes the body
+    promised_bytes: int | None = None  # Content-Length, where it is not that of the body
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def content(self) -> bytes:
+        """Return the body as it is sent."""
+        if not self.code:
+            return self.body
+        return f"<Error><Code>{self.code}</Code><Message>scripted</Message></Error>".encode()
+
+
+@dataclass
+class FailingStore:
+    """A store with one empty listing, whose objects answer with the next scripted reply."""
+
+    endpoint_url: str = ""
+    replies: deque[Reply] = field(default_factory=deque)
+    listing: Reply = Reply(body=b"<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>")
+    object_requests: list[str] = field(default_factory=list)
+
+    def answer(self, method: str, path: str) -> Reply:
+        """Return the reply to one request and note it."""
+        if "list-type=2" in path:
+            return self.listing
+        self.object_requests.append(f"{method} {path}")
+        return self.replies.popleft()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    store: FailingStore
+
+    def do_GET(self) -> None:
+        """Send the reply; one that promises more than it sends ends with a closed connection."""
+        reply = self.store.answer(self.command, self.path)
+        content = reply.content()
+        promised = len(content) if reply.promised_bytes is None else reply.promised_bytes
+        self.send_response(reply.status)
+        self.send_header("Content-Length", str(promised))
+        self.send_header("ETag", '"0123"')
+        self.send_header("Last-Modified", "Fri, 03 May 2024 10:00:00 GMT")
+        for name, value in reply.headers:
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(content)
+            self.close_connection = promised != len(content)
+
+    do_HEAD = do_GET
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def failing_store(aws_environment: None) -> Iterator[FailingStore]:
+    """Run a store whose replies the test scripts."""
+    store = FailingStore()
+    handler = type("Handler", (_Handler,), {"store": store})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    store.endpoint_url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield store
+    server.shutdown()
+    server.server_close()
+    thread.join()
