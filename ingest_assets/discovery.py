@@ -120,10 +120,19 @@ def pending_documents(database: Database, extractor_version: str, chunker_versio
     return [item["partition_key"] for item in found]
 
 
+def overdue_deletions(database: Database, settings: SourceSettings) -> list[str]:
+    """Return partition keys whose deletion waited for additions longer than the grace; none while withheld."""
+    return _missing(database, settings.deletion_grace_seconds)
+
+
 def deletable_documents(database: Database) -> list[str]:
     """Return partition keys whose deletion should be confirmed and carried out; none while deletions are withheld."""
+    return _missing(database, 0)
+
+
+def _missing(database: Database, grace_seconds: float) -> list[str]:
     with database.connection() as connection:
         last = row(connection, "last_listing")
         if last is None or last["deletions_withheld"]:
             return []
-        return [item["partition_key"] for item in rows(connection, "missing_documents")]
+        return [item["partition_key"] for item in rows(connection, "missing_documents", grace_seconds=grace_seconds)]

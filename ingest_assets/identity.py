@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import sha256
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from uuid import UUID
 
 MAX_PARTITION_KEY_BYTES = 512

@@ -1,3 +1,8 @@
-"""Fixtures every test may ask for."""
+"""Fixtures every test may ask for: a list of the modules that hold them."""
 
-pytest_plugins = ["ingest_assets_tests.fixtures_s3"]
+pytest_plugins = [
+    "ingest_assets_tests.fixtures_database",
+    
+    "ingest_assets_tests.fixtures_embedding",
+    "ingest_assets_tests.fixtures_s3",
+]

@@ -34,7 +34,7 @@ UPDATE ingest.documents SET status = 'deleted', generation = generation + 1, tex
     chunked_text_sha256 = NULL, content_sha256 = NULL, etag = NULL, size_bytes = NULL, last_modified = NULL,
     seen_etag = NULL, seen_size_bytes = NULL, seen_last_modified = NULL, source_version = NULL,
     extractor_version = NULL, chunker_version = NULL, media_type = NULL, pages = '[]', headings = '[]',
-    warnings = '[]', metadata = '{}', attempts = 0, retry_after = NULL, updated_at = clock_timestamp()
+    warnings = '[]', metadata = jsonb_build_object(), attempts = 0, retry_after = NULL, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
 -- name: insert_receipt

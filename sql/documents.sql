@@ -12,9 +12,9 @@ WHERE status <> 'deleted' AND missing_since IS NULL AND (
 ORDER BY first_seen_at, partition_key
 
 -- name: missing_documents
--- Partition keys of documents that a listing lacked.
+-- Partition keys of documents that a listing lacked so long ago.
 SELECT partition_key FROM ingest.documents
-WHERE status <> 'deleted' AND missing_since IS NOT NULL ORDER BY partition_key
+WHERE status <> 'deleted' AND missing_since <= now() - make_interval(secs => %(grace_seconds)s) ORDER BY partition_key
 
 -- name: select_documents
 -- The rows of some partition keys, without their text; `is_intact` where text, chunks and hashes agree.
@@ -24,10 +24,6 @@ SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, d.status, d.g
         SELECT bool_and(c.text_sha256 = sha256(convert_to(c.text, 'UTF8'))) FROM ingest.chunks c
         WHERE c.document_id = d.document_id AND c.generation = d.generation), false) AS is_intact
 FROM ingest.documents d WHERE d.partition_key = ANY (%(partition_keys)s)
-
--- name: select_partition_keys
--- Every partition key that is not a tombstone's.
-SELECT partition_key FROM ingest.documents WHERE status <> 'deleted' ORDER BY first_seen_at, partition_key
 
 -- name: lock_document
 -- Lock one document for a decision; one row while nobody decided since the read, none otherwise.

@@ -48,3 +48,14 @@ WHERE d.generation > 0 AND d.text IS NOT NULL AND d.status <> 'deleted' AND d.mi
       SELECT FROM ingest.embedding_coverage e
       WHERE e.document_id = d.document_id AND e.embedding_model_version = %(version)s AND e.generation = d.generation)
 ORDER BY d.first_seen_at, d.partition_key
+
+-- name: count_pass
+-- One row: what some runs did together.
+SELECT
+    (SELECT count(DISTINCT document_id) FROM ingest.dead_letters
+     WHERE run_id = ANY (%(run_ids)s) AND stage <> 'embed') AS rejected,
+    (SELECT count(*) FROM ingest.deletion_receipts WHERE run_id = ANY (%(run_ids)s)) AS deleted,
+    coalesce(sum(planned_units), 0) AS planned, coalesce(sum(reused), 0) AS reused,
+    coalesce(sum(embedded), 0) AS embedded, coalesce(sum(dead_lettered), 0) AS dead_lettered,
+    coalesce(sum(left_to_others), 0) AS left_to_others, coalesce(sum(sent_tokens), 0) AS sent_tokens
+FROM ingest.embedding_runs WHERE run_id = ANY (%(run_ids)s)

@@ -51,7 +51,7 @@ WITH page AS (
     RETURNING text_sha256
 )
 SELECT page.text_sha256, c.text, page.token_count, claimed.text_sha256 IS NOT NULL AS is_ours
-FROM page JOIN ingest.chunks c USING (chunk_id) LEFT JOIN claimed USING (text_sha256)
+FROM page JOIN ingest.chunks c USING (chunk_id) LEFT JOIN claimed ON claimed.text_sha256 = page.text_sha256
 ORDER BY page.text_sha256
 
 -- name: create_vector_staging

@@ -23,9 +23,10 @@ from ingest_assets.defs.keys import (
     document_keys_by_version,
     is_named_in_config,
 )
+from ingest_assets.deletion import delete_documents
 from ingest_assets.defs.partitions import document_version
 from ingest_assets.embedding import EmbeddingOutcome, embed_documents, uncovered_documents
-from ingest_assets.errors import IngestError
+from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
 from ingest_assets.ingest import DocumentOutcome, ingest_documents
 from ingest_assets.leases import lease
 from ingest_assets.letters import document_letters
@@ -36,6 +37,7 @@ from ingest_assets.publish import Publication
 from ingest_assets.settings import ModelSettings
 
 LANE_TAG = "lane"
+CAUSE = "cause"  # metadata of a failure that is not about single documents
 SHOWN = 10  # documents named in a failure; the rest is counted
 
 
@@ -156,7 +158,7 @@ def _model(platform: Platform, version: str) -> tuple[ModelVersion, ModelSetting
 
 
 @contextmanager
-def _reported(context: dg.AssetExecutionContext, platform: Platform) -> Iterator[None]:
+def _reported(context: dg.AssetExecutionContext | dg.OpExecutionContext, platform: Platform) -> Iterator[None]:
     """Hold the run's lease, store the results of the checks at the end in any case, and name our own errors."""
     try:
         with lease(platform.database, context.run_id):
@@ -166,7 +168,25 @@ def _reported(context: dg.AssetExecutionContext, platform: Platform) -> Iterator
                 record_checks(context, run_checks(check_context(platform, context.run_id)))
     except IngestError as error:
         context.log.debug(traceback.format_exc())
-        raise dg.Failure(str(error), allow_retries=False) from error
+        raise dg.Failure(str(error), metadata={CAUSE: _cause(error)}, allow_retries=False) from error
+
+
+def run_deletion(context: dg.OpExecutionContext, keys: Sequence[str], platform: Platform) -> None:
+    """Carry out deletions that are confirmed and report each in the run's log.
+
+    Raises:
+        Failure: the source does not say whether an object is there.
+    """
+    with _reported(context, platform):
+        for done, outcome in enumerate(delete_documents(platform.database, platform.source, keys, context.run_id), 1):
+            context.log.info(f"{outcome.partition_key}: {outcome.result}, {outcome.removed_rows} rows removed")
+            report(Progress("delete", done, len(keys)))
+
+
+def _cause(error: IngestError) -> str:
+    if isinstance(error, EnvironmentProblem):
+        return "environment"
+    return "refused" if isinstance(error, Refused) else "embedding"
 
 
 def check_context(platform: Platform, run_id: str | None, *, lists_source: bool = False) -> CheckContext:

@@ -1,0 +1,210 @@
+"""The commands that look at and mend the index; `run`, `dev` and `db` live in modules of their own.
+
+What does not belong here: how things are printed (`output.py`).
+"""
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ingest_assets.cli import db, dead_letters, dev, run
+from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
+from ingest_assets.cli.output import console, leave, print_json, print_table
+from ingest_assets.errors import DocumentRejected, IngestError, Refused
+from ingest_assets.settings import CONFIG_VARIABLE
+
+TEXT_PREVIEW = 300
+
+app = typer.Typer(
+    name="ingest-assets",
+    help="Keep a pgvector index true to a bucket of documents.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(db.app, name="db")
+app.add_typer(dead_letters.app, name="dead-letters")
+app.command(name="run", epilog=run.EXAMPLES)(run.run)
+app.command(name="dev", epilog=dev.EXAMPLES)(dev.dev)
+
+
+@app.callback()
+def root(
+    config: Annotated[
+        Path | None, typer.Option(help="Settings file; default: `INGEST_CONFIG`, then ingest.toml here, then defaults.")
+    ] = None,
+) -> None:
+    """Keep a pgvector index true to a bucket of documents."""
+    if config is not None:
+        # Processes that Dagster starts for this one read the same file.
+        os.environ[CONFIG_VARIABLE] = str(config.absolute())
+
+
+@app.command(epilog="Examples: `ingest-assets status` · `ingest-assets status manuals/pump.pdf --json`")
+def status(
+    document: Annotated[str | None, typer.Argument(help="Key, URI or id; without it, all documents and totals.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Show documents, chunks, vectors per version, dead letters and what is served. Exit 1 while dead letters are open."""
+    from ingest_assets.status import document_status, document_statuses, totals
+
+    with platform_or_leave(as_json=as_json) as platform:
+        if document is not None:
+            found = document_status(platform.database, document)
+            has_letters = bool(found["dead_letters"])
+            print_json(found) if as_json else _print_document(found)
+        else:
+            found = totals(platform.database)
+            has_letters = found["dead_letters"]["open"] > 0
+            if as_json:
+                print_json(found)
+            else:
+                _print_totals(found, document_statuses(platform.database))
+    raise typer.Exit(1 if has_letters else 0)
+
+
+@app.command(epilog="Examples: `ingest-assets show manuals/pump.pdf` · `ingest-assets show notes/day.txt --json`")
+def show(document: Annotated[str, typer.Argument(help="Key, URI or id.")], as_json: JSON = False) -> None:
+    """Show exactly what was indexed from a document, and why not."""
+    from ingest_assets.status import show_document
+
+    with platform_or_leave(as_json=as_json) as platform:
+        found = show_document(platform.database, document)
+    if as_json:
+        print_json(found)
+    else:
+        _print_shown(found)
+
+
+@app.command(epilog="Examples: `ingest-assets extract report.pdf` · `ingest-assets extract page.html --json`")
+def extract(file: Annotated[Path, typer.Argument(help="A file on this machine.")], as_json: JSON = False) -> None:
+    """Show what would be indexed from one file; no database. Exit 1 when it would be rejected."""
+    from ingest_assets.preview import preview_file
+
+    settings = settings_or_leave(as_json=as_json)
+    try:
+        found = preview_file(file, settings)
+    except (DocumentRejected, IngestError) as error:
+        if isinstance(error, DocumentRejected):
+            found = {"document": str(file), "status": "rejected", "reason": error.reason, "detail": error.detail}
+            print_json({**found, "warnings": [], "text": None, "chunks": []}) if as_json else _print_shown(found)
+            raise typer.Exit(1) from None
+        leave(error, as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        _print_shown(found)
+
+
+@app.command(epilog="Examples: `ingest-assets plan` · `ingest-assets plan --model openai-small-512-v1 --json`")
+def plan(
+    model: Annotated[str | None, typer.Option(help="Embedding model version; default: the served one.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Show texts, tokens, cost and minutes before anything is spent."""
+    from ingest_assets.models import live_models, served_model
+    from ingest_assets.status import plan as make_plan
+
+    with platform_or_leave(as_json=as_json) as platform:
+        served = served_model(live_models(platform.database))
+        version = model or (served.version if served else platform.settings.models[0].version)
+        declared = next((item for item in platform.settings.models if item.version == version), None)
+        if declared is None:
+            leave(Refused(f"The version {version} is not declared in the settings."), as_json=as_json)
+        found = make_plan(platform.database, declared)
+    if as_json:
+        print_json(asdict(found))
+        return
+    cost = "no price set" if found.cost is None else f"{found.cost:.4f}"
+    minutes = "no rate set" if found.minutes is None else f"{found.minutes:.1f}"
+    print_table(
+        f"Plan for {found.model}",
+        ("texts to send", "texts reused", "tokens", "cost", "minutes"),
+        [(found.units, found.reused, found.tokens, cost, minutes)],
+    )
+
+
+@app.command(epilog='Examples: `ingest-assets search "how is the pump bled"` · `ingest-assets search "tariff" -k 3 --json`')
+def search(
+    query: Annotated[str, typer.Argument(help="A question or words.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Passages to return.")] = 5,
+    model: Annotated[str | None, typer.Option(help="Embedding model version; default: the active one.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Find passages in the retrieval index, best first."""
+    from ingest_assets.search import search as find
+
+    with platform_or_leave(as_json=as_json) as platform:
+        hits = find(platform.database, platform.settings, query, k=k, version=model)
+    if as_json:
+        print_json([asdict(hit) for hit in hits])
+        return
+    if not hits:
+        console.print("Nothing is published yet; `ingest-assets run` ingests the source.")
+    for hit in hits:
+        page = f", page {hit.page_start}" if hit.page_start else ""
+        heading = f" · {' › '.join(hit.heading)}" if hit.heading else ""
+        console.print(f"[bold]{hit.score:.3f}  {hit.document}{page}[/bold]{heading}", highlight=False)
+        console.print(_shortened(hit.text) + "\n", markup=False, highlight=False)
+
+
+@app.command(epilog="Examples: `ingest-assets verify` · `ingest-assets verify --json`")
+def verify(as_json: JSON = False) -> None:
+    """Run every check in full, now. Exit 1 when one fails."""
+    from ingest_assets.checks import CheckContext, run_checks
+
+    with platform_or_leave(as_json=as_json) as platform:
+        context = CheckContext(
+            platform.database,
+            platform.source,
+            platform.settings.source.deletion_grace_seconds,
+            lists_source=True,
+        )
+        verdicts = run_checks(context)
+    if as_json:
+        print_json(run.verdicts_as_json(verdicts))
+    else:
+        run.print_verdicts(verdicts)
+    raise typer.Exit(0 if all(verdict.passed for verdict in verdicts) else 1)
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
+
+
+def _shortened(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_PREVIEW else line[:TEXT_PREVIEW] + " …"
+
+
+def _print_totals(found: dict[str, object], documents: list[dict[str, object]]) -> None:
+    columns = ("document", "status", "chunks", "dead letters", "published")
+    lines = [
+        (item["source_key"], item["status"], item["chunks"], item["dead_letters"], item["published_generation"])
+        for item in documents
+    ]
+    print_table("Documents", columns, lines)
+    run.print_totals(found)
+
+
+def _print_document(found: dict[str, object]) -> None:
+    for name, value in found.items():
+        if name != "dead_letters":
+            console.print(f"{name:>22}  {value}", highlight=False, markup=False)
+    dead_letters.print_letters(found["dead_letters"])  # type: ignore[arg-type]
+
+
+def _print_shown(found: dict[str, object]) -> None:
+    for name in ("document", "status", "reason", "detail", "media_type", "metadata", "warnings"):
+        if found.get(name):
+            console.print(f"{name:>12}  {found[name]}", highlight=False, markup=False)
+    for chunk in found.get("chunks") or []:  # type: ignore[attr-defined]
+        page = f", page {chunk['page_start']}" if chunk["page_start"] else ""
+        title = f"[{chunk['index']}] {chunk['tokens']} tokens{page} {' › '.join(chunk['heading'])}"
+        console.print(f"\n{title}", style="bold", highlight=False, markup=False)
+        console.print(chunk["text"].rstrip(), highlight=False, markup=False)

