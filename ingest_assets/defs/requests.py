@@ -11,6 +11,7 @@ from typing import Any, Literal
 import dagster as dg
 
 from ingest_assets.defs.keys import PROMISED_TAG
+from ingest_assets.defs.partitions import DOCUMENT, VERSION
 from ingest_assets.defs.report import LANE_TAG
 from ingest_assets.embedding import Lane
 
@@ -45,7 +46,7 @@ class DueRun:
     def tags(self) -> dict[str, str]:
         """Run tags that people filter by, and that the queue obeys."""
         tags = {PROMISED_TAG: str(len(self.keys)), LANE_TAG: self.lane, "dagster/priority": PRIORITY[self.lane]}
-        return {**tags, VERSION_TAG: self.version} if self.version else tags
+        return {**tags, VERSION_TAG: self.version, **_dimensions(self)} if self.version else tags
 
     @property
     def run_config(self) -> dict[str, Any]:
@@ -56,6 +57,15 @@ class DueRun:
             if self.approved_units is not None:
                 config["approved_units"] = self.approved_units
         return {"ops": {OP_NAMES[self.kind]: {"config": config}}}
+
+
+def _dimensions(due: DueRun) -> dict[str, str]:
+    """Name one of the run's partitions by its dimensions.
+
+    Before an asset step with a partitioned parent, Dagster reads the parent's data version for the run's partition and
+    fails where there is none. These tags answer it without making this a run of that one partition.
+    """
+    return {f"dagster/partition/{DOCUMENT}": due.keys[0], f"dagster/partition/{VERSION}": due.version}
 
 
 def due_runs(

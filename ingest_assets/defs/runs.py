@@ -53,7 +53,8 @@ def execute(
             instance=instance,
             run_id=run_id,
             run_config={**due.run_config, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            tags=due.tags,
+            # The caller tries again itself; a daemon that starts later must not.
+            tags={**due.tags, "dagster/max_retries": "0"},
             asset_selection=due.assets or None,
             raise_on_error=False,
         )

@@ -10,7 +10,8 @@ import unicodedata
 import regex
 
 _LIGATURES = dict(zip("ﬀﬁﬂﬃﬄﬅﬆ", ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True))
-_LINE_ENDS = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_LINE_ENDS = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
+_ASCII = dict.fromkeys(range(32)) | {0x7F: None} | {ord(char): char for char in "\t\n"} | dict.fromkeys(b"\r\x0b\x0c", "\n")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # ZWJ and ZWNJ stay: emoji families and Persian words need them.
 _DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufff9-\ufffb\ufffe\uffff]")
@@ -19,7 +20,9 @@ _LONG_BLANKS = re.compile(r"[^\S\n]{129,}")
 _BLANK_LINES = re.compile(r"\n{4,}")
 # CPython sorts a run of combining marks by insertion: without a bound a hostile run takes minutes.
 _LONG_MARKS = regex.compile(r"(\p{M}{30})\p{M}+")
-_INVISIBLE = regex.compile(r"[\p{C}\p{Default_Ignorable_Code_Point}\u2800]+")
+_INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]+")
+_WIDE = regex.compile(r"[\p{East_Asian_Width=W}\p{East_Asian_Width=F}]")
+_PIECE = 4096
 
 
 def normalise(text: str) -> str:
@@ -28,11 +31,10 @@ def normalise(text: str) -> str:
     Idempotent. Spaces inside lines stay (up to 128 in a row), so that code and tables keep their shape;
     three or more blank lines become one; blanks at both ends go.
     """
-    text = _LINE_ENDS.sub("\n", _without_lone_surrogates(text))
-    text = _FOLDED.sub(lambda match: _LIGATURES[match.group()], _DROPPED.sub("", text))
-    if not unicodedata.is_normalized("NFC", text):
-        text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
-    text = _LONG_BLANKS.sub(" " * 128, text)
+    text = text.replace("\r\n", "\n")
+    text = text.translate(_ASCII) if text.isascii() else _normalise_letters(text)
+    if "  " in text or "\t" in text or not text.isascii():
+        text = _LONG_BLANKS.sub(" " * 128, text)
     text = "\n".join([line.rstrip() for line in text.split("\n")])
     return _BLANK_LINES.sub("\n\n", text).strip()
 
@@ -42,12 +44,26 @@ def one_line(text: str) -> str:
     return " ".join(normalise(text).split())
 
 
-def visible_length(text: str) -> int:
-    """Count what a reader can see: invisible characters count nothing, a run of blanks counts one."""
-    return len(" ".join(_INVISIBLE.sub(" ", text[:10_000]).split())) or len(_INVISIBLE.sub("", text).strip())
+def visible_length(text: str, enough: int) -> int:
+    """Count the columns a reader sees, and stop at enough.
+
+    Invisible characters count nothing, a run of blanks one, East Asian wide characters two: eleven of them
+    say as much as four English words.
+    """
+    count = 0
+    for start in range(0, len(text), _PIECE):
+        piece = " ".join(_INVISIBLE.sub("", text[start : start + _PIECE]).split())
+        count += len(piece) + len(_WIDE.findall(piece))
+        if count >= enough:
+            break
+    return min(count, enough)
 
 
-def _without_lone_surrogates(text: str) -> str:
-    if not _SURROGATES.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+def _normalise_letters(text: str) -> str:
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    text = _DROPPED.sub("", _LINE_ENDS.sub("\n", text))
+    text = _FOLDED.sub(lambda match: _LIGATURES[match.group()], text)
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
+    return text

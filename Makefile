@@ -1,0 +1,40 @@
+# Targets for people and for CI; every one makes .venv first and needs nothing but Python, gcc and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+WITHOUT_SETTINGS := env -u DAGSTER_HOME
+
+.PHONY: demo test check format bench clean
+
+$(INSTALLED): constraints.txt pyproject.toml setup.cfg
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing pinned dependencies into $(VENV) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test]'
+	@touch $@
+
+demo: $(INSTALLED)   ## ingest examples/ on the embedded default and ask it three questions
+	@$(WITHOUT_SETTINGS) $(BIN)/python examples/demo.py
+
+test: $(INSTALLED)   ## all tests, on real parts
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest
+
+$(VENV)/.checked: $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[dev]'
+	@touch $@
+
+check: $(VENV)/.checked   ## lint and types
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(VENV)/.checked
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(INSTALLED)   ## figures, into benchmarks/results.md
+	@$(BIN)/python benchmarks/chunk_locality.py --write
+	@$(BIN)/python benchmarks/first_load.py --write
+
+clean:
+	rm -rf $(VENV) .ingest .ingest-demo build dist *.egg-info
