@@ -57,7 +57,11 @@ class Database:
         try:
             yield database
         finally:
-            database._pool.close()
+            database.close()
+
+    def close(self) -> None:
+        """Close the pool."""
+        self._pool.close()
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:

@@ -61,7 +61,7 @@ def find_document(database: Database, name: str) -> DictRow:
         Refused: there is none of this name.
     """
     with database.connection() as connection:
-        found = row(connection, "find_document", name=name)
+        found = row(connection, "find_document", document=name)
     if found is None:
         raise Refused(f"There is no document {name}; `ingest-assets status` lists them by key.")
     return found

@@ -2,6 +2,7 @@
 
 pytest_plugins = [
     "ingest_assets_tests.fixtures_database",
+    "ingest_assets_tests.fixtures_deployment",
     
     "ingest_assets_tests.fixtures_embedding",
     "ingest_assets_tests.fixtures_s3",

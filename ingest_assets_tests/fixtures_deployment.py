@@ -1,5 +1,6 @@
 """A deployment of its own for a test: an inbox, settings, both databases, and the command line run as a user runs it."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -13,8 +14,10 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.rows import dict_row
+from typer.testing import CliRunner
 
-COMMAND_SECONDS = 180
+from ingest_assets.cli.app import app
+from ingest_assets.defs.resources import close_process_platform
 
 
 @dataclass
@@ -67,11 +70,17 @@ class Deployment:
         )
 
     def command(self, *arguments: str, code: int | None = 0) -> str:
-        """Run a command, expect its exit code (None: any), and return stdout."""
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=COMMAND_SECONDS)
-        assert code is None or process.returncode == code, f"exit {process.returncode}\n{out}\n{err}"
-        return out
+        """Run a command in this process, expect its exit code (None: any), and return stdout.
+
+        A process of its own imports Dagster anew, which takes most of a short test's time.
+        """
+        close_process_platform()
+        names = {name: None for name in os.environ if name.startswith(("INGEST_", "DAGSTER_"))}
+        with contextlib.chdir(self.folder):
+            result = CliRunner().invoke(app, list(arguments), env={**names, **self.environment}, catch_exceptions=False)
+        close_process_platform()
+        assert code is None or result.exit_code == code, f"exit {result.exit_code}\n{result.stdout}\n{result.stderr}"
+        return result.stdout
 
     def json(self, *arguments: str, code: int | None = 0) -> Any:
         """Run a command with --json and return its one value."""

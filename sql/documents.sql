@@ -101,10 +101,10 @@ SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, s.status, d.s
     d.text, d.media_type, d.warnings, d.metadata, d.etag, d.size_bytes, d.last_modified, d.extractor_version,
     d.chunker_version, d.missing_since, d.retry_after, s.published_generation, s.version
 FROM ingest.documents d JOIN ingest.document_status s USING (document_id)
-WHERE d.source_key = %(name)s OR d.source_uri = %(name)s OR d.partition_key = %(name)s
-   OR d.document_id::text = %(name)s
-ORDER BY (d.status = 'deleted'), (d.document_id::text = %(name)s) DESC, (d.source_uri = %(name)s) DESC,
-    (d.source_key = %(name)s) DESC
+WHERE d.source_key = %(document)s OR d.source_uri = %(document)s OR d.partition_key = %(document)s
+   OR d.document_id::text = %(document)s
+ORDER BY (d.status = 'deleted'), (d.document_id::text = %(document)s) DESC, (d.source_uri = %(document)s) DESC,
+    (d.source_key = %(document)s) DESC
 LIMIT 1
 
 -- name: document_counts

@@ -9,17 +9,23 @@ from functools import cache
 
 import dagster as dg
 
-from ingest_assets.defs.storage import process_urls
 from ingest_assets.platform import Platform, open_platform
+
+
+_open = ExitStack()  # what this process holds until it ends
+atexit.register(_open.close)
 
 
 @cache
 def process_platform() -> Platform:
-    """Return the platform of this process; it closes when the process ends."""
-    process_urls()  # Dagster's storage holds the embedded server open; share it
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(open_platform())
+    """Return the platform of this process; it closes when the process ends, or with `close_process_platform`."""
+    return _open.enter_context(open_platform())
+
+
+def close_process_platform() -> None:
+    """Close what this process holds, so that the next use reads the settings again."""
+    process_platform.cache_clear()
+    _open.close()
 
 
 class PlatformResource(dg.ConfigurableResource["PlatformResource"]):

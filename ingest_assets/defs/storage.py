@@ -8,7 +8,6 @@ dagster-postgres; `storage: postgres:` in dagster.yaml brings the stock classes 
 import atexit
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import cache
 from typing import Any, Self
 
 from dagster import DagsterEventType, EventLogEntry
@@ -27,12 +26,13 @@ PLANNED = {DagsterEventType.ASSET_MATERIALIZATION_PLANNED}
 EVENTS_PER_STATEMENT = 1000
 
 
-@cache
+_held = ExitStack()  # an embedded server is held until the process ends
+atexit.register(_held.close)
+
+
 def process_urls() -> DatabaseUrls:
     """Return the database urls of this process; an embedded server is held until the process ends."""
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(database_urls(load_settings()))
+    return _held.enter_context(database_urls(load_settings()))
 
 
 class BatchingEventLogStorage(PostgresEventLogStorage):

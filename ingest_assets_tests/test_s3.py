@@ -1,0 +1,43 @@
+"""The main job on a bucket, over HTTP."""
+
+from typing import Any
+
+from ingest_assets_tests.fixtures_deployment import Deployment
+from ingest_assets_tests.texts import paragraphs
+
+
+def test_a_bucket_becomes_an_index_and_stays_true_to_it(
+    deployment: Deployment, moto_server: str, s3: Any, bucket: str, aws_environment: None
+) -> None:
+    """Upload, edit, delete: the index follows, and the bucket is only read."""
+    deployment.configure(f'[source]\nurl = "s3://{bucket}/inbound/"\nendpoint_url = "{moto_server}"\n')
+    keys = ["inbound/pumps.md", "inbound/odd + key, 50%|é.txt"]
+    s3.put_object(Bucket=bucket, Key=keys[0], Body=b"# Pumps\n\nThree spare pumps are kept in Halden.\n\n" + paragraphs(1, 6).encode())
+    s3.put_object(Bucket=bucket, Key=keys[1], Body=("The tariff is 412 crowns a year. " + paragraphs(2, 6)).encode())
+    s3.put_object(Bucket=bucket, Key="inbound/", Body=b"")
+    s3.put_object(Bucket=bucket, Key="elsewhere/secret.md", Body=b"Not part of the source at all, whatever it says.")
+    before = s3.list_objects_v2(Bucket=bucket)["Contents"]
+    deployment.command("run")
+    status = deployment.json("status")
+    assert status["documents"]["complete"] == status["documents"]["total"] == status["source"]["objects"] == 2
+    assert deployment.json("search", "spare pumps", "-k", "1")[0]["document"] == "pumps.md"
+    shown = deployment.json("show", "odd + key, 50%|é.txt")
+    assert "412 crowns" in shown["text"]
+    assert deployment.json("status", f"s3://{bucket}/{keys[1]}")["status"] == "complete"
+    assert s3.list_objects_v2(Bucket=bucket)["Contents"] == before
+
+    s3.put_object(Bucket=bucket, Key=keys[0], Body=b"# Pumps\n\nNine spare pumps are kept in Moss.\n\n" + paragraphs(1, 6).encode())
+    s3.delete_object(Bucket=bucket, Key=keys[1])
+    result = deployment.json("run")
+    assert result["deleted"] == 1
+    assert "Nine spare pumps" in deployment.json("search", "spare pumps", "-k", "1")[0]["text"]
+    assert deployment.json("status")["documents"]["total"] == 1
+
+
+def test_a_bucket_that_does_not_exist_is_said_with_what_to_do(
+    deployment: Deployment, moto_server: str, aws_environment: None
+) -> None:
+    """Exit code 2, one sentence, nothing written."""
+    deployment.configure(f'[source]\nurl = "s3://no-such-bucket/in/"\nendpoint_url = "{moto_server}"\n')
+    assert "no-such-bucket" in deployment.json("run", code=2)["error"]
+    assert deployment.query("SELECT FROM ingest.source_listings") == []
