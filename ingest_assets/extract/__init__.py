@@ -43,7 +43,7 @@ def extract(data: bytes, key: str, settings: ExtractSettings) -> Extracted:
         extracted = _READERS[kind](data)
     except DocumentRejected:
         raise
-    except Exception as error:  # noqa: BLE001 - parsers raise what they like; this is the one boundary
+    except Exception as error:  # parsers raise what they like; this is the one boundary
         raise _rejection(error) from error
     if visible_length(extracted.text, settings.min_characters) < settings.min_characters:
         raise _blank_rejection(extracted, settings.min_characters)

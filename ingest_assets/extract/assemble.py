@@ -22,14 +22,15 @@ class TextBuilder:
         self._headings: list[Heading] = []
         self._pages: list[Page] = []
 
-    def add(self, text: str, *, gap: str = PARAGRAPH, level: int | None = None, title: str | None = None) -> None:
-        """Append one block after a gap; blank blocks vanish. With a level the block is a heading."""
+    def add(self, text: str, *, gap: str = PARAGRAPH, marker: str = "", level: int | None = None) -> None:
+        """Append one block after a gap, a list marker before it; blank blocks vanish. With a level it is a heading."""
         piece = normalise(text)
         if not piece:
             return
+        piece = (marker if self._parts else marker.lstrip()) + piece
         start = self._append(piece, gap)
         if level is not None:
-            self._headings.append(Heading(level, one_line(title or piece), start))
+            self._headings.append(Heading(level, one_line(piece), start))
 
     def add_page(self, number: int, text: str, headings: Iterable[tuple[int, str, int]] = ()) -> None:
         """Append one page whose text is already normalised; headings are (level, title, offset in the page)."""

@@ -1,16 +1,15 @@
 """Finds the encoding of text without a declaration, and tells text from binary.
 
-What does not belong here: declarations inside a format (HTML's meta: see html_charset.py) and normalising.
+What does not belong here: declarations inside a format (HTML's meta: see html_charset.py), and
+the encodings of before Unicode (charset_legacy.py).
 No function here ever puts U+FFFD in the place of a byte.
 """
 
 import codecs
 import re
 
-import charset_normalizer
-import regex
-
 from ingest_assets.errors import DocumentRejected, Reason
+from ingest_assets.extract.charset_legacy import decode_legacy, telling_sample
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -21,11 +20,8 @@ _BOMS = (
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\x0c\x1b\x08")) + b"\x7f"
 _SAMPLE_BYTES = 65536
-_WESTERN = ("cp1252", "cp1250", "iso8859_2", "cp1254", "cp1257")
-_MULTIBYTE = ("cp932", "euc_jp", "gb18030", "cp949", "big5")
-# A letter never has such a neighbour in running text: the mark of a wrong single-byte encoding.
-_ODD = regex.compile(r"(?<=\p{L})[^\p{L}\p{M}\p{P}\s\d](?=\p{L})|(?<=\p{Ll})[^\P{Lu}A-Z]|[\x80-\x9f]")
-_WORDS = regex.compile(r"\p{L}")
+_SOME, _MANY, _NEARLY_ALL = 0.02, 0.4, 0.95  # shares of NUL at one place of each letter
+_FOREIGN = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, as Python smuggles them
 
 
 def bom_encoding(data: bytes) -> tuple[str, int] | None:
@@ -36,17 +32,17 @@ def bom_encoding(data: bytes) -> tuple[str, int] | None:
 def wide_encoding(data: bytes) -> str | None:
     """Return the UTF-16 or UTF-32 encoding that the pattern of NUL bytes proves, without a mark."""
     sample = data[:_SAMPLE_BYTES]
-    if len(sample) < 4 or 0 not in sample:
+    if 0 not in sample:
         return None
     nuls = [sample[offset::4].count(0) / max(1, len(sample[offset::4])) for offset in range(4)]
-    if min(nuls[1:]) > 0.4 and nuls[2] > 0.95:
+    if min(nuls[1:]) > _MANY and nuls[2] > _NEARLY_ALL:
         return _proven(data, "utf-32-le")
-    if min(nuls[:3]) > 0.4 and nuls[1] > 0.95:
+    if min(nuls[:3]) > _MANY and nuls[1] > _NEARLY_ALL:
         return _proven(data, "utf-32-be")
     even, odd = (nuls[0] + nuls[2]) / 2, (nuls[1] + nuls[3]) / 2
-    if odd > 0.02 and odd > 10 * even:
+    if odd > _SOME and odd > 10 * even:
         return _proven(data, "utf-16-le")
-    return _proven(data, "utf-16-be") if even > 0.02 and even > 10 * odd else None
+    return _proven(data, "utf-16-be") if even > _SOME and even > 10 * odd else None
 
 
 def looks_binary(data: bytes) -> bool:
@@ -83,7 +79,7 @@ def decode_text(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        return _decode_mixed(data) or _decode_legacy(data)
+        return _decode_mixed(data) or decode_legacy(data)
 
 
 def _decode_marked(data: bytes, encoding: str, skip: int) -> str:
@@ -117,68 +113,21 @@ def _decode_escapes(data: bytes) -> str:
             return data.decode(encoding)
         except UnicodeDecodeError:
             continue
-    return _decode_legacy(data)
+    return decode_legacy(data)
 
 
 def _decode_mixed(data: bytes) -> str | None:
     """Read UTF-8 with a few foreign bytes in it (joined logs, a cut end), or return None."""
-    body = re.sub(rb"[\xc2-\xf4][\x80-\xbf]{0,2}\Z", b"", data)
-    text = body.decode("utf-8", "surrogateescape")
-    foreign = len(re.findall("[\udc80-\udcff]", text))
-    native = len(re.findall("[^\x00-\x7f\udc80-\udcff]", text))
+    tail = re.search(rb"[\xc2-\xf4][\x80-\xbf]{0,2}\Z", data[-4:])
+    is_cut = tail is not None and len(tail.group().decode("utf-8", "ignore")) == 0
+    body = data[: len(data) - len(tail.group())] if tail and is_cut else data
+    sample = telling_sample(body).decode("utf-8", "surrogateescape")
+    foreign = len(_FOREIGN.findall(sample))
+    native = sum(char > "\x7f" for char in sample) - foreign
     if native < 10 * foreign or native == 0:
         return None
-    return re.sub("[\udc80-\udcff]+", _foreign_bytes, text)
+    return _FOREIGN.sub(_foreign_byte, body.decode("utf-8", "surrogateescape"))
 
 
-def _foreign_bytes(match: re.Match[str]) -> str:
+def _foreign_byte(match: re.Match[str]) -> str:
     return match.group().encode("utf-8", "surrogateescape").decode("cp1252", "ignore")
-
-
-def _decode_legacy(data: bytes) -> str:
-    sample = _sample(data)
-    high = [byte for byte in sample if byte >= 0x80]
-    # Western text has a mark here and there; everything else is written in them.
-    encoding = _best_western(sample) if len(high) * 4 < len(sample) else _best_dense(sample)
-    text = _strictly(data, encoding) if encoding else None
-    if text is None:
-        raise DocumentRejected(Reason.UNSUPPORTED_TYPE, "The content is not text in any encoding that is read.")
-    return text
-
-
-def _sample(data: bytes) -> bytes:
-    """Return lines that hold non-ASCII bytes: long ASCII parts would hide what decides."""
-    lines = [line for line in data[: 64 * _SAMPLE_BYTES].splitlines(keepends=True) if not line.isascii()]
-    return b"".join(lines)[:_SAMPLE_BYTES]
-
-
-def _best_western(sample: bytes) -> str | None:
-    scored = []
-    for order, encoding in enumerate(_WESTERN):
-        text = _strictly(sample, encoding)
-        if text is not None:
-            scored.append((len(_ODD.findall(text)), order, encoding))
-    odd, _, encoding = min(scored, default=(len(sample), 0, ""))
-    if odd * 4 > sum(byte >= 0x80 for byte in sample):
-        return _best_dense(sample)
-    return encoding
-
-
-def _best_dense(sample: bytes) -> str | None:
-    for encoding in _MULTIBYTE:
-        text = _strictly(sample, encoding)
-        if text is not None and _is_east_asian(text, encoding):
-            return encoding
-    best = charset_normalizer.from_bytes(sample).best()
-    return best.encoding if best else None
-
-
-def _is_east_asian(text: str, encoding: str) -> bool:
-    return False
-
-
-def _strictly(data: bytes, encoding: str) -> str | None:
-    try:
-        return data.decode(encoding)
-    except (UnicodeDecodeError, LookupError):
-        return None

@@ -16,10 +16,19 @@ from ingest_assets.extract.package import Package
 from ingest_assets.extract.sniff import Kind
 from ingest_assets.records import Extracted
 
-_MAIN_TYPE = "wordprocessingml.document.main+xml wordprocessingml.template.main+xml".split()
+_MAIN_TYPE = ["wordprocessingml.document.main+xml", "wordprocessingml.template.main+xml"]
 _MAIN_TYPE += ["ms-word.document.macroenabled.main+xml", "ms-word.template.macroenabledtemplate.main+xml"]
-_PASSED_THROUGH = frozenset("sdt sdtContent customXml ins moveTo smartTag body hdr ftr footnote endnote".split())
-_PROPERTIES = {"title": "title", "creator": "author", "subject": "subject", "keywords": "keywords", "description": "description"}
+_PASSED_THROUGH = frozenset(
+    ["sdt", "sdtContent", "customXml", "ins", "moveTo", "smartTag", "body", "hdr", "ftr", "footnote", "endnote"]
+)
+_PAGE_WORDS = 8  # letters: "Page 3 of 7" is no text
+_PROPERTIES = {
+    "title": "title",
+    "creator": "author",
+    "subject": "subject",
+    "keywords": "keywords",
+    "description": "description",
+}
 
 
 def extract_docx(data: bytes) -> Extracted:
@@ -34,7 +43,7 @@ def extract_docx(data: bytes) -> Extracted:
     if body is None:
         raise DocumentRejected(Reason.CORRUPT, "The package has no document body.")
     related = package.related(name)
-    parts = {kind: part for kind, part in related.values()}
+    parts = dict(related.values())
     reader = _Reader(Styles(package.xml(parts.get("styles", "")), package.xml(parts.get("numbering", ""))))
     reader.read(body)
     for kind in ("footnotes", "endnotes"):
@@ -92,7 +101,7 @@ class _Reader:
     def read_margins(self, roots: list[etree._Element | None]) -> None:
         """Add each distinct page header and footer once; page numbers alone are no text."""
         texts = [" ".join(_cell_texts(root)) for root in roots if root is not None]
-        for text in dict.fromkeys(text for text in texts if sum(map(str.isalpha, text)) > 8):
+        for text in dict.fromkeys(text for text in texts if sum(map(str.isalpha, text)) > _PAGE_WORDS):
             self.builder.add(text)
 
     def _paragraph(self, paragraph: etree._Element) -> None:
@@ -106,7 +115,8 @@ class _Reader:
             level = self._styles.level(properties)
             marker = self._styles.marker(properties)
             is_item = bool(marker) and level is None
-            self.builder.add(marker + text, gap=LINE if is_item and self._in_list else PARAGRAPH, level=level)
+            gap = LINE if is_item and self._in_list else PARAGRAPH
+            self.builder.add(text, gap=gap, marker=marker, level=level)
             self._in_list = is_item
         for box in inline.boxes:
             self.read(box)

@@ -7,8 +7,24 @@ What does not belong here: blocks, styles and numbering. Works for both namespac
 from lxml import etree
 
 _LEFT_OUT = frozenset(
-    "del moveFrom pPr rPr instrText delInstrText delText sdtPr sdtEndPr rt commentReference annotationRef "
-    "fldData tblPr separator continuationSeparator".split()
+    [
+        "del",
+        "moveFrom",
+        "pPr",
+        "rPr",
+        "instrText",
+        "delInstrText",
+        "delText",
+        "sdtPr",
+        "sdtEndPr",
+        "rt",
+        "commentReference",
+        "annotationRef",
+        "fldData",
+        "tblPr",
+        "separator",
+        "continuationSeparator",
+    ]
 )
 _FIXED = {"tab": "\t", "ptab": "\t", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
 _FALSE = frozenset(("0", "false", "off", "none"))
@@ -27,7 +43,7 @@ def child(element: etree._Element, name: str) -> etree._Element | None:
 
 def value(element: etree._Element, name: str) -> str | None:
     """Return an attribute by local name."""
-    return next((text for key, text in element.items() if key.rpartition("}")[2] == name), None)
+    return next((str(text) for key, text in element.items() if str(key).rpartition("}")[2] == name), None)
 
 
 def flag(properties: etree._Element, name: str) -> bool:

@@ -11,6 +11,8 @@ from ingest_assets.extract.docx_inline import child, local, value
 
 _HEADING_NAME = re.compile(r"heading ([1-9])$", re.IGNORECASE)
 _HEADING_ID = re.compile(r"heading([1-9])$", re.IGNORECASE)
+_DEEPEST = 9  # heading level; the next one means body text
+_ROMAN_END = 4000
 _DEPTH_LIMIT = 20  # of basedOn chains, which may be circular
 
 
@@ -18,7 +20,11 @@ class Styles:
     """Answers questions about a paragraph's properties."""
 
     def __init__(self, styles: etree._Element | None, numbering: etree._Element | None) -> None:
-        self._styles = {value(item, "styleId") or "": item for item in styles if local(item) == "style"} if styles is not None else {}
+        self._styles = (
+            {value(item, "styleId") or "": item for item in styles if local(item) == "style"}
+            if styles is not None
+            else {}
+        )
         self._numbering = _Numbering(numbering)
         self._levels: dict[str, int | None] = {}
 
@@ -28,7 +34,7 @@ class Styles:
             return None
         direct = _outline_level(properties)
         if direct is not None:
-            return direct if direct <= 9 else None
+            return direct if direct <= _DEEPEST else None
         style_id = _style_id(properties)
         if style_id and style_id not in self._levels:
             self._levels[style_id] = self._style_level(style_id)
@@ -59,7 +65,7 @@ class Styles:
             properties = child(style, "pPr")
             outline = None if properties is None else _outline_level(properties)
             if outline is not None:
-                return outline if outline <= 9 else None
+                return outline if outline <= _DEEPEST else None
             label = child(style, "name")
             name = "" if label is None else value(label, "val") or ""
             if match := _HEADING_NAME.match(name):
@@ -118,13 +124,17 @@ def _numeral(number: int, style: str) -> str:
     if style in ("lowerLetter", "upperLetter") and number > 0:
         letter = chr(ord("a") + (number - 1) % 26) * min(20, (number + 25) // 26)
         return letter if style == "lowerLetter" else letter.upper()
-    if style in ("lowerRoman", "upperRoman") and 0 < number < 4000:
+    if style in ("lowerRoman", "upperRoman") and 0 < number < _ROMAN_END:
         return _roman(number) if style == "upperRoman" else _roman(number).lower()
     return str(number)
 
 
 def _roman(number: int) -> str:
-    symbols = zip((1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1), "M CM D CD C XC L XL X IX V IV I".split(), strict=True)
+    symbols = zip(
+        (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
+        ["M", "CM", "D", "CD", "C", "XC", "L", "XL", "X", "IX", "V", "IV", "I"],
+        strict=True,
+    )
     text = ""
     for worth, symbol in symbols:
         count, number = divmod(number, worth)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract import html_rules as rules
 from ingest_assets.extract.assemble import LINE, PARAGRAPH, TextBuilder
 from ingest_assets.extract.html_charset import decode_html
@@ -22,6 +23,7 @@ _CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
 _BLANKS = re.compile(r"[ \t\n\r\f]+")
 _TIDY_BREAKS = re.compile(r" *\n *")
 _TIDY_BLANKS = re.compile(r" {2,}")
+TAG_LIMIT = 2_000_000  # "<" in one page: its tree takes many times the memory of its text
 _MINIMUM_CONTENT = 200  # characters; less than this after leaving out page furniture, and it is kept
 
 
@@ -29,8 +31,11 @@ def extract_html(data: bytes) -> Extracted:
     """Return the visible text with headings; title, description, author and language as properties.
 
     Navigation is left out, and page headers, footers and asides where the page marks its main content.
+    Raises DocumentRejected: `too_large`, and as `decode_html` does.
     """
     source = decode_html(data)
+    if source.count("<") > TAG_LIMIT:
+        raise DocumentRejected(Reason.TOO_LARGE, f"The page has more than {TAG_LIMIT} tags.")
     if _XHTML.search(source[:2000]):
         source = _as_html(source)
     parser = LexborHTMLParser(source, scripting=True)
@@ -43,7 +48,9 @@ def extract_html(data: bytes) -> Extracted:
 
 def _as_html(source: str) -> str:
     """Spell XHTML so that an HTML parser reads it: no self-closed elements, no CDATA."""
-    source = _SELF_CLOSED.sub(lambda tag: tag[0] if tag[1].lower() in rules.VOID else f"<{tag[1]}{tag[2]}></{tag[1]}>", source)
+    source = _SELF_CLOSED.sub(
+        lambda tag: tag[0] if tag[1].lower() in rules.VOID else f"<{tag[1]}{tag[2]}></{tag[1]}>", source
+    )
     return _CDATA.sub(lambda match: match[1].replace("&", "&amp;").replace("<", "&lt;"), source)
 
 
@@ -106,7 +113,7 @@ class _Walk:
             return
         tag = node.tag or ""
         if tag == "br":
-            self._buffer.append("\n")
+            self._buffer.append(self._context.line_break)
         gap = self._context.gap(node)
         if gap:
             self._flush(gap)
@@ -128,7 +135,9 @@ class _Walk:
         if joined.strip(" |\n\t"):
             if not self._context.preformatted:
                 joined = _TIDY_BLANKS.sub(" ", _TIDY_BREAKS.sub("\n", joined)).strip(" \n")
-            self._builder.add(self._marker + joined, gap=self._gap, level=level)
+                # Empty cells at the edges of a row leave their separators behind.
+                joined = joined.strip(" |\n") if joined.startswith("|") or joined.endswith("|") else joined
+            self._builder.add(joined, gap=self._gap, marker=self._marker, level=level)
             self._gap, self._marker = LINE, ""
         if gap == PARAGRAPH:
             self._gap = PARAGRAPH

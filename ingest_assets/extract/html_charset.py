@@ -9,16 +9,22 @@ import re
 
 from ingest_assets.extract.charset import bom_encoding, decode_text, wide_encoding
 
-_DECLARATION = re.compile(rb"<(?:meta\b[^>]{0,500}?charset\s*=|\?xml\b[^>]{0,200}?encoding\s*=)\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE)
+_DECLARATION = re.compile(
+    rb"<(?:meta\b[^>]{0,500}?charset\s*=|\?xml\b[^>]{0,200}?encoding\s*=)\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE
+)
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 # What the labels mean on the web, where that is not what Python thinks.
 _WEB_CODECS = {
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "iso8859-11": "cp874",
-    "gb2312": "gb18030", "gbk": "gb18030", "hz": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs",
-    "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8",
+    "gb2312": "gb18030", "gbk": "gb18030", "hz": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949",
+    "big5": "big5hkscs", "utf-16": "utf-8", "utf-16-le": "utf-8", "utf-16-be": "utf-8",
 }  # fmt: skip
-_LABELS = {"x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "ks_c_5601-1987": "cp949", "x-user-defined": "cp1252",
-           "unicode": "utf-8", "x-x-big5": "big5hkscs", "gb_2312-80": "gb18030"}  # fmt: skip
+_LABELS = {
+    "x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "gb_2312-80": "gb18030", "ks_c_5601-1987": "cp949",
+    "x-user-defined": "cp1252", "unicode": "utf-8", "x-x-big5": "big5hkscs",
+}  # fmt: skip
+
+_NEVER_ON_THE_WEB = frozenset(("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"))
 
 
 def decode_html(data: bytes) -> str:
@@ -37,13 +43,7 @@ def decode_html(data: bytes) -> str:
 def _decode_declared(data: bytes, declared: str | None) -> str:
     if declared == "utf-8":
         return decode_text(data)
-    encoding = declared or "cp1252"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        if encoding != "cp1252" and error.start < len(data) - 4:
-            return data.decode(encoding, "ignore")
-    return data.decode(encoding, "ignore")
+    return data.decode(declared or "cp1252", "ignore")
 
 
 def _declared(data: bytes) -> str | None:
@@ -57,5 +57,7 @@ def _declared(data: bytes) -> str | None:
         info = codecs.lookup(label)
     except LookupError:
         return None
-    # Python also calls rot13 and zip codecs.
+    # Python also calls rot13 and zip codecs, and knows encodings that no browser reads.
+    if info.name in _NEVER_ON_THE_WEB:
+        return None
     return _WEB_CODECS.get(info.name, info.name) if getattr(info, "_is_text_encoding", False) else None

@@ -10,21 +10,97 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from ingest_assets.extract.assemble import LINE, PARAGRAPH
 
 HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
-VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+VOID = frozenset(
+    ["area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track", "wbr"]
+)
 _NEVER_SHOWN = frozenset(
-    "head script style template noscript noframes iframe object embed audio video canvas datalist select rp "
-    "title metadata defs desc annotation annotation-xml nav".split()
+    [
+        "head",
+        "script",
+        "style",
+        "template",
+        "noscript",
+        "noframes",
+        "iframe",
+        "object",
+        "embed",
+        "audio",
+        "video",
+        "canvas",
+        "datalist",
+        "select",
+        "rp",
+        "title",
+        "metadata",
+        "defs",
+        "desc",
+        "annotation",
+        "annotation-xml",
+        "nav",
+    ]
 )
 _PARAGRAPHS = frozenset(
-    "p pre table ul ol dl blockquote section article main header footer aside nav figure hr form fieldset "
-    "h1 h2 h3 h4 h5 h6 hgroup address details menu center body".split()
+    [
+        "p",
+        "pre",
+        "table",
+        "ul",
+        "ol",
+        "dl",
+        "blockquote",
+        "section",
+        "article",
+        "main",
+        "header",
+        "footer",
+        "aside",
+        "nav",
+        "figure",
+        "hr",
+        "form",
+        "fieldset",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+        "hgroup",
+        "address",
+        "details",
+        "menu",
+        "center",
+        "body",
+    ]
 )
 _LINES = frozenset(
-    "div li dt dd tr thead tbody tfoot caption summary figcaption legend option optgroup html dialog search "
-    "frameset dir td th".split()
+    [
+        "div",
+        "li",
+        "dt",
+        "dd",
+        "tr",
+        "thead",
+        "tbody",
+        "tfoot",
+        "caption",
+        "summary",
+        "figcaption",
+        "legend",
+        "option",
+        "optgroup",
+        "html",
+        "dialog",
+        "search",
+        "frameset",
+        "dir",
+        "td",
+        "th",
+    ]
 )
 _FURNITURE = frozenset(("header", "footer", "aside"))
 _CONTENT = frozenset(("main", "article", "section"))
+_REACH = 40  # elements between a table and what makes it a layout, so that hostile depth stays linear
 _HIDING_STYLE = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _BLOCK_STYLE = re.compile(r"(?:^|;)\s*display\s*:\s*(?:block|flex|grid|list-item|table)\b", re.IGNORECASE)
 
@@ -45,6 +121,11 @@ class Context:
     def preformatted(self) -> bool:
         """Tell whether line ends and blanks count here."""
         return self._pre_depth > 0
+
+    @property
+    def line_break(self) -> str:
+        """Return what a forced line end is here: rows of a table stay one line."""
+        return " " if self._cells and self._cells[-1] else "\n"
 
     def is_shown(self, node: LexborNode) -> bool:
         """Tell whether a reader sees this element, and it is not page furniture."""
@@ -69,8 +150,8 @@ class Context:
         if self._cells and self._cells[-1]:
             return LINE if tag in ("tr", "table", "caption") else None
         if tag in _PARAGRAPHS:
-            # A list inside a list continues its item.
-            return LINE if tag in ("ul", "ol") and self._lists else PARAGRAPH
+            # Inside a list everything continues the item.
+            return LINE if tag in ("p", "ul", "ol") and self._lists else PARAGRAPH
         if tag in _LINES:
             return LINE
         return LINE if _BLOCK_STYLE.search(node.attributes.get("style") or "") else None
@@ -86,7 +167,7 @@ class Context:
             self._lists.append(_number(node, "start") if tag == "ol" else None)
         elif tag == "tr":
             self._first_cell = True
-        return self._opening(tag, node)
+        return self._opening(tag)
 
     def leave(self, node: LexborNode) -> str:
         """Note that the walk went out; return the text that closes the element."""
@@ -102,7 +183,7 @@ class Context:
             return ")"
         return " " if self._in_row_block(tag) else ""
 
-    def _opening(self, tag: str, node: LexborNode) -> str:
+    def _opening(self, tag: str) -> str:
         if tag in ("td", "th") and self._cells and self._cells[-1]:
             first, self._first_cell = self._first_cell, False
             return "" if first else " | "
@@ -132,16 +213,19 @@ def _number(node: LexborNode, name: str, default: int = 1) -> int:
 
 def _layout_tables(parser: LexborHTMLParser) -> set[int]:
     """Return the ids of tables that only place things on the page: their cells are blocks, not columns."""
-    layout: set[int] = set()
-    for inner in parser.css("table table, table h1, table h2, table h3, table ul, table ol, table form, table[role=presentation]"):
-        table = inner if (inner.attributes.get("role") == "presentation") else _enclosing_table(inner)
-        if table is not None and table.css_first("th") is None:
-            layout.add(table.mem_id)
-    return layout
+    placed = parser.css("table table, table h1, table h2, table h3, table ul, table ol, table form")
+    layout = {_enclosing_table(node) for node in placed}
+    layout -= {_enclosing_table(node) for node in parser.css("table th")}
+    return layout | {node.mem_id for node in parser.css("table[role=presentation]")}
 
 
-def _enclosing_table(node: LexborNode) -> LexborNode | None:
+def _enclosing_table(node: LexborNode) -> int:
+    """Return the id of the table around a node; 0 where it is too far away to matter."""
     parent = node.parent
-    while parent is not None and parent.tag != "table":
+    for _ in range(_REACH):
+        if parent is None:
+            break
+        if parent.tag == "table":
+            return parent.mem_id
         parent = parent.parent
-    return parent
+    return 0

@@ -7,7 +7,7 @@ file would cost minutes.
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -21,12 +21,15 @@ from ingest_assets.records import Extracted, Heading
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join"])
 _INLINE = MarkdownIt("commonmark")
 _DATA_URI = re.compile(
-    r"data:[a-z0-9.+-]{1,99}/[a-z0-9.+-]{1,99}(?:;[a-z0-9=.+-]{1,99})*(?:;base64,[a-z0-9+/=_%-]*|,[^\s)>\"']*)", re.IGNORECASE
+    r"data:[a-z0-9.+-]{1,99}/[a-z0-9.+-]{1,99}(?:;[a-z0-9=.+-]{1,99})*(?:;base64,[a-z0-9+/=_%-]*|,[^\s)>\"']*)",
+    re.IGNORECASE,
 )
 _DATA_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?data:[^\n]*\n?", re.MULTILINE | re.IGNORECASE)
 _FENCE = re.compile(r"^[ \t]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
 _CANDIDATE = re.compile(r"^ {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)", re.MULTILINE)
+_HEADING_LIMIT = 20_000
+_TITLE_LIMIT = 500  # characters; the inline grammar is quadratic on hostile titles
 _COMMENT_OR_CODE = re.compile(r"`+|<!--")
 _CODE_SPAN_LIMIT = 2000  # characters in which a code span must close, so that hostile ticks stay linear
 
@@ -37,8 +40,11 @@ def extract_markdown(data: bytes) -> Extracted:
     Raises DocumentRejected as `decode_text` does.
     """
     properties, body = split_front_matter(normalise(decode_text(data)))
-    text = normalise("".join(part if is_code else _without_comments(part) for _, part, is_code in _parts(_without_data(body))))
-    headings = tuple(heading for start, part, is_code in _parts(text) if not is_code for heading in _headings(part, start))
+    text = normalise(
+        "".join(part if is_code else _without_comments(part) for _, part, is_code in _parts(_without_data(body)))
+    )
+    found = (heading for start, part, is_code in _parts(text) if not is_code for heading in _headings(part, start))
+    headings = tuple(islice(found, _HEADING_LIMIT))
     if headings and "title" not in properties and headings[0].level == 1:
         properties["title"] = headings[0].title
     return Extracted(text, Kind.MARKDOWN.value, headings=headings, properties=properties)
@@ -79,8 +85,8 @@ def _block_headings(block: str, start: int) -> Iterator[Heading]:
 
 def _plain(content: Token) -> str:
     if content.content.replace(" ", "").isalnum():
-        return content.content
-    children = _INLINE.parseInline(content.content)[0].children or []
+        return content.content[:_TITLE_LIMIT]
+    children = _INLINE.parseInline(content.content[:_TITLE_LIMIT])[0].children or []
     shown = (child.content or " " * child.type.endswith("break") for child in children if child.type != "html_inline")
     return one_line("".join(shown))
 

@@ -11,7 +11,9 @@ import regex
 
 _LIGATURES = dict(zip("ﬀﬁﬂﬃﬄﬅﬆ", ("ff", "fi", "fl", "ffi", "ffl", "st", "st"), strict=True))
 _LINE_ENDS = re.compile("[\r\x0b\x0c\x85\u2028\u2029]")
-_ASCII = dict.fromkeys(range(32)) | {0x7F: None} | {ord(char): char for char in "\t\n"} | dict.fromkeys(b"\r\x0b\x0c", "\n")
+_ASCII = (
+    dict.fromkeys(range(32)) | {0x7F: None} | {ord(char): char for char in "\t\n"} | dict.fromkeys(b"\r\x0b\x0c", "\n")
+)
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # ZWJ and ZWNJ stay: emoji families and Persian words need them.
 _DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufff9-\ufffb\ufffe\uffff]")

@@ -7,6 +7,7 @@ import posixpath
 import zipfile
 from copy import copy
 from io import BytesIO
+from typing import IO
 
 from lxml import etree
 
@@ -83,20 +84,26 @@ class Package:
         # The declared size is a claim; with a larger one zipfile reads on to the true end.
         honest = copy(entry)
         honest.file_size = limit + 2 * _CHUNK_BYTES
-        chunks, size, tags = [], 0, 0
         try:
             with self._zip.open(honest) as part:
-                while chunk := part.read(_CHUNK_BYTES):
-                    size, tags = size + len(chunk), tags + chunk.count(b"<")
-                    if size > limit or tags > TAG_LIMIT:
-                        raise DocumentRejected(Reason.TOO_LARGE, "A part of the package is larger than is allowed.")
-                    chunks.append(chunk)
+                content = _bounded(part, limit)
         except DocumentRejected:
             raise
         except Exception as error:
             raise _damaged() from error
-        self._budget_bytes -= size
-        return b"".join(chunks)
+        self._budget_bytes -= len(content)
+        return content
+
+
+def _bounded(part: IO[bytes], limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = tags = 0
+    while chunk := part.read(_CHUNK_BYTES):
+        size, tags = size + len(chunk), tags + chunk.count(b"<")
+        if size > limit or tags > TAG_LIMIT:
+            raise DocumentRejected(Reason.TOO_LARGE, "A part of the package is larger than is allowed.")
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _parse(data: bytes) -> etree._Element:
@@ -108,7 +115,9 @@ def _parse(data: bytes) -> etree._Element:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         if "depth" in str(error) or "too long" in str(error) or "huge" in str(error).lower():
-            raise DocumentRejected(Reason.TOO_LARGE, "A part of the package is deeper or longer than is allowed.") from error
+            raise DocumentRejected(
+                Reason.TOO_LARGE, "A part of the package is deeper or longer than is allowed."
+            ) from error
         raise DocumentRejected(Reason.CORRUPT, "A part of the package is not well-formed XML.") from error
     if root.getroottree().docinfo.internalDTD is not None:
         raise DocumentRejected(Reason.CORRUPT, "A part of the package declares a document type, which is forbidden.")

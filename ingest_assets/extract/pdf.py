@@ -21,6 +21,7 @@ from ingest_assets.records import Extracted, ExtractWarning
 
 _PASSWORD_ERRORS = (4, 5)  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
 _MEANINGLESS = regex.compile(r"[\p{Co}\p{Cn}\ufffd\x00-\x08\x0e-\x1f]")
+_SHOWN = 20  # page numbers in one sentence
 _PROPERTIES = {"Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords"}
 
 
@@ -74,7 +75,7 @@ def _check_whole(raw: list[PageText], structure: Structure | None) -> None:
     else:
         lost = list(structure.lost_pages)
     if lost:
-        shown = ", ".join(map(str, lost[:20])) + (" …" if len(lost) > 20 else "")
+        shown = ", ".join(map(str, lost[:_SHOWN])) + (" …" if len(lost) > _SHOWN else "")
         raise DocumentRejected(Reason.CORRUPT, f"The content of these pages of the PDF is damaged or missing: {shown}.")
 
 

@@ -17,7 +17,9 @@ from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, StreamO
 
 from ingest_assets.errors import DocumentRejected, Reason
 
-CONTENT_LIMIT_BYTES = 24 * 1024 * 1024  # inflated, of one page; pdfium needs many times that for its objects
+CONTENT_LIMIT_BYTES = 24 * 1024 * 1024  # inflated, of one page; pdfium needs twenty times that for its lines
+LETTER_LIMIT = 3_000_000  # bytes of one page that are no drawing; pdfium needs a hundred times that for its letters
+TEXT_LIMIT = 300_000  # text operators of one page
 STREAM_LIMIT_BYTES = 64 * 1024 * 1024  # inflated, of a font or another helper
 TOTAL_LIMIT_BYTES = 1024 * 1024 * 1024  # inflated, of all pages
 PAGE_LIMIT = 20_000
@@ -25,6 +27,7 @@ _DEFLATE_RATIO = 1032  # no stream inflates further
 _STEP_BYTES = 256 * 1024
 _SKIPPED = re.compile(rb"/Subtype\s*/Image\b|/EmbeddedFile\b|/DCTDecode|/JPXDecode|/CCITTFaxDecode|/JBIG2Decode")
 _FLATE = re.compile(rb"/Fl(?:ateDecode)?\b")
+_DRAWING = b"0123456789.- \r\n\tlmchvyreWnfSsBbqQkgGKwJjMd*"
 _ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 
 # Its warnings quote what it found in the file.
@@ -45,6 +48,8 @@ class _Inflated:
     size_bytes: int = 0
     is_whole: bool = True
     has_actual_text: bool = False
+    letters: int = 0
+    texts: int = 0
     is_blank: bool = True  # nothing but NUL and white space
 
 
@@ -55,11 +60,7 @@ def read_structure(data: bytes) -> Structure | None:
     """
     _check_helpers(data)
     try:
-        reader = PdfReader(BytesIO(data))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise DocumentRejected(Reason.ENCRYPTED, "The PDF is protected by a user password.")
-        pages = list(_pages(reader))
-        return _structure(pages)
+        return _structure(list(_pages(_opened(data))))
     except (DocumentRejected, MemoryError):
         raise
     except (DependencyError, NotImplementedError) as error:
@@ -68,6 +69,13 @@ def read_structure(data: bytes) -> Structure | None:
         raise DocumentRejected(Reason.EMPTY_DOCUMENT, "The object has no bytes.") from error
     except Exception:  # noqa: BLE001 - whatever pypdf stumbles over, pdfium decides what can be repaired
         return None
+
+
+def _opened(data: bytes) -> PdfReader:
+    reader = PdfReader(BytesIO(data))
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise DocumentRejected(Reason.ENCRYPTED, "The PDF is protected by a user password.")
+    return reader
 
 
 def _structure(pages: list[DictionaryObject | None]) -> Structure:
@@ -86,7 +94,8 @@ def _structure(pages: list[DictionaryObject | None]) -> Structure:
 def _pages(reader: PdfReader) -> Iterator[DictionaryObject | None]:
     """Yield every page object in order, None for one that is missing; refuses trees that contain themselves."""
     root = reader.trailer["/Root"]
-    assert isinstance(root, DictionaryObject)
+    if not isinstance(root, DictionaryObject):
+        raise TypeError
     stack: list[tuple[object, frozenset[int]]] = [(root.raw_get("/Pages"), frozenset())]
     count = 0
     while stack:
@@ -118,7 +127,7 @@ def _content(page: DictionaryObject) -> _Inflated:
         if not isinstance(part, StreamObject):
             whole.is_whole = False
             continue
-        found = _inflate(bytes(part._data), _filters(part), CONTENT_LIMIT_BYTES - whole.size_bytes)
+        found = _inflate(bytes(part._data), _filters(part), CONTENT_LIMIT_BYTES - whole.size_bytes, is_page=True)  # noqa: SLF001 - get_data() would inflate it without our bounds
         whole.size_bytes += found.size_bytes
         whole.is_whole &= found.is_whole
         whole.has_actual_text |= found.has_actual_text
@@ -131,7 +140,7 @@ def _filters(stream: StreamObject) -> list[str]:
     return [str(name) for name in filters] if isinstance(filters, ArrayObject) else [str(filters)]
 
 
-def _inflate(data: bytes, filters: list[str], limit: int) -> _Inflated:
+def _inflate(data: bytes, filters: list[str], limit: int, *, is_page: bool) -> _Inflated:
     """Follow a chain of filters as far as it is Flate, in bounded memory; others hardly enlarge anything."""
     result = _Inflated()
     flates = [name for name in filters if name in ("/FlateDecode", "/Fl")]
@@ -143,7 +152,7 @@ def _inflate(data: bytes, filters: list[str], limit: int) -> _Inflated:
     # Without its two-byte header, a stream proves its end even when its checksum is wrong.
     skip = 2 if chain else 0
     for start in range(skip, len(data), _STEP_BYTES):
-        _feed(chain, data[start : start + _STEP_BYTES], result, limit)
+        _feed(chain, data[start : start + _STEP_BYTES], result, limit, is_page=is_page)
         if chain and chain[0].eof:
             break
     if chain and len(data) > skip:
@@ -153,12 +162,14 @@ def _inflate(data: bytes, filters: list[str], limit: int) -> _Inflated:
     return result
 
 
-def _feed(chain: list["zlib._Decompress"], piece: bytes, result: _Inflated, limit: int) -> None:
+def _feed(chain: list["zlib._Decompress"], piece: bytes, result: _Inflated, limit: int, *, is_page: bool) -> None:
     if not chain:
         result.size_bytes += len(piece)
         result.has_actual_text = result.has_actual_text or b"/ActualText" in piece
         result.is_blank = result.is_blank and not piece.strip(b"\x00 \t\r\n")
-        if result.size_bytes > limit:
+        result.letters += len(piece.translate(None, _DRAWING))
+        result.texts += piece.count(b"Tj") + piece.count(b"TJ")
+        if result.size_bytes > limit or (is_page and (result.letters > LETTER_LIMIT or result.texts > TEXT_LIMIT)):
             raise _too_large("A page")
         return
     pending = piece
@@ -170,7 +181,7 @@ def _feed(chain: list["zlib._Decompress"], piece: bytes, result: _Inflated, limi
             return
         pending = chain[0].unconsumed_tail
         if output:
-            _feed(chain[1:], output, result, limit)
+            _feed(chain[1:], output, result, limit, is_page=is_page)
 
 
 def _check_helpers(data: bytes) -> None:
@@ -179,11 +190,17 @@ def _check_helpers(data: bytes) -> None:
     while position >= 0:
         end = data.find(b"endstream", position + 6)
         end = len(data) if end < 0 else end
-        head = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), data[max(0, position - 1500) : position].rpartition(b"obj")[2])
+        head = _ESCAPED.sub(
+            lambda match: bytes([int(match[1], 16)]), data[max(0, position - 1500) : position].rpartition(b"obj")[2]
+        )
         layers = len(_FLATE.findall(head)) or (b"/Filter" in head and b" R" in head)
-        if layers and (layers > 1 or (end - position) * _DEFLATE_RATIO > STREAM_LIMIT_BYTES) and not _SKIPPED.search(head):
+        if (
+            layers
+            and (layers > 1 or (end - position) * _DEFLATE_RATIO > STREAM_LIMIT_BYTES)
+            and not _SKIPPED.search(head)
+        ):
             body = data[position + 6 : end].lstrip(b"\r\n")
-            _inflate(body, ["/FlateDecode"] * int(layers), STREAM_LIMIT_BYTES)
+            _inflate(body, ["/FlateDecode"] * int(layers), STREAM_LIMIT_BYTES, is_page=False)
         position = data.find(b"stream", end + 9)
 
 

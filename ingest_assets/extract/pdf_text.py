@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
+from ingest_assets.extract.pdf_actual_text import with_actual_text
+
 _SAMPLE = 48  # characters of a page that are asked whether their font has a character map
-_OBJECT_DEPTH = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,6 @@ class PageText:
 
     text: str  # lines end with CRLF; U+FFFE stands for a hyphen at a line end
     unmapped_share: float  # 0..1 of the sampled characters whose meaning the font does not tell
-    sizes: tuple[float, ...]  # height of each line's first character, in points
 
 
 def read_pages(document: pdfium.PdfDocument, *, has_actual_text: bool) -> Iterator[PageText]:
@@ -39,17 +39,13 @@ def read_pages(document: pdfium.PdfDocument, *, has_actual_text: bool) -> Iterat
 def _read(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, *, has_actual_text: bool) -> PageText:
     text = text_page.get_text_range()
     if has_actual_text:
-        text = _with_actual_text(page, text_page, text)
-    return PageText(text, _unmapped_share(text_page), ())
+        text = with_actual_text(page, text_page, text)
+    return PageText(text, _unmapped_share(text_page))
 
 
 def _unmapped_share(text_page: pdfium.PdfTextPage) -> float:
     count = text_page.count_chars()
     step = max(1, count // _SAMPLE)
     asked = [index for index in range(0, count, step) if not pdfium_c.FPDFText_IsGenerated(text_page, index)]
-    return sum(pdfium_c.FPDFText_HasUnicodeMapError(text_page, index) == 1 for index in asked) / max(1, len(asked))
-
-
-def _with_actual_text(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: str) -> str:
-    """Put the spelled-out text of objects that gave no character where they stand."""
-    return text
+    unmapped = [index for index in asked if pdfium_c.FPDFText_HasUnicodeMapError(text_page, index) == 1]
+    return len(unmapped) / max(1, len(asked))

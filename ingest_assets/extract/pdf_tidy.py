@@ -10,10 +10,13 @@ from collections.abc import Callable
 MINIMUM_PAGES = 5  # fewer pages cannot show what repeats
 _SHARE = 0.4  # of the pages: left and right pages may differ
 _PEELED_LINES = 3
+_SHORTEST_PART = 2  # letters of a word before or behind a hyphenation
 _BROKEN_WORD = re.compile("(?<!\\w)(\\w*)\ufffe[\r\n]*(\\w*)")
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _NUMBER = re.compile(r"\d+")
-_ALWAYS_HYPHENATED = frozenset("well self half cross high low long short ex non all semi".split())
+_ALWAYS_HYPHENATED = frozenset(
+    ["well", "self", "half", "cross", "high", "low", "long", "short", "ex", "non", "all", "semi"]
+)
 
 
 def join_broken_words(pages: list[str]) -> list[str]:
@@ -28,7 +31,7 @@ def _joiner(known: set[str]) -> Callable[[re.Match[str]], str]:
     def join(match: re.Match[str]) -> str:
         left, right = match.groups()
         joined, dashed = f"{left}{right}", f"{left}-{right}"
-        if len(left) < 2 or len(right) < 2 or not joined.isalpha() or not right.islower():
+        if min(len(left), len(right)) < _SHORTEST_PART or not joined.isalpha() or not right.islower():
             return dashed
         if joined.lower() in known:
             return joined
@@ -62,7 +65,9 @@ def _peel(pages: list[list[str]], edge: int, seen: set[str]) -> bool:
     filled = sum(len(page) > 1 for page in pages)
     peeled = False
     for key, indexes in places.items():
-        if len(indexes) < max(3, _SHARE * filled) or not _follows_pages([(index, pages[index][edge]) for index in indexes]):
+        if len(indexes) < max(3, _SHARE * filled) or not _follows_pages(
+            [(index, pages[index][edge]) for index in indexes]
+        ):
             continue
         peeled = True
         for index in indexes:

@@ -14,7 +14,9 @@ HEAD_BYTES = 1024  # how far into a file readers look for %PDF-
 
 _PDF_START = re.compile(rb"%PDF-\d")
 _PDF_OBJECT = re.compile(rb"\d\s+\d+\s+obj\b")
-_HTML_START = re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL)
+_HTML_START = re.compile(
+    r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html)\b", re.IGNORECASE | re.DOTALL
+)
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 _OTHER_TYPES = (
@@ -26,7 +28,22 @@ _MARKDOWN_NAMES = ("md", "markdown", "mdown", "mkd", "mdx")
 _HTML_NAMES = ("html", "htm", "xhtml", "xht")
 _TEXT_NAMES = ("txt", "text", "log", "csv", "tsv", "rst", "json", *_MARKDOWN_NAMES, *_HTML_NAMES)
 # A text saved under one of these is an error page or a broken export, not the document it claims to be.
-_BINARY_NAMES = ("pdf", "docx", "docm", "dotx", "dotm", "doc", "xlsx", "xls", "pptx", "ppt", "odt", "png", "jpg", "jpeg")
+_BINARY_NAMES = (
+    "pdf",
+    "docx",
+    "docm",
+    "dotx",
+    "dotm",
+    "doc",
+    "xlsx",
+    "xls",
+    "pptx",
+    "ppt",
+    "odt",
+    "png",
+    "jpg",
+    "jpeg",
+)
 
 
 class Kind(Enum):

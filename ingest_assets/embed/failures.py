@@ -1,0 +1,43 @@
+"""The ways one request can fail, as the engine tells them apart.
+
+Here: kinds of failure and what may be quoted from a provider. Not here: the error tree (`ingest_assets/errors.py`),
+telling which failure a status code is (each provider), and waiting (`pacing.py`).
+"""
+
+from collections.abc import Iterable
+
+from ingest_assets.errors import EmbeddingTransient, UnitRejected
+
+QUOTED_CHARACTERS = 200
+_WINDOW = 16  # characters in a row that two texts hardly share by chance
+
+
+class Unanswered(EmbeddingTransient):
+    """A request got no usable answer now, and may later: timeouts, resets, 5xx, answers of another shape."""
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after  # seconds the server asks to wait; None where it does not say
+
+
+class RateLimited(Unanswered):
+    """The account sent too much in too short a time."""
+
+
+class AnswerRefused(Unanswered):
+    """An answer does not fit its request (count, order, shape); none of it can be trusted."""
+
+
+class BatchRejected(UnitRejected):
+    """A request is refused for good because of some text in it; alone, each text shows whether it is the one."""
+
+
+def provider_words(message: object, texts: Iterable[str]) -> str:
+    """Return a provider's message fit to be stored: cut to 200 characters, empty where it quotes one of the texts."""
+    words = " ".join(message.split())[:QUOTED_CHARACTERS] if isinstance(message, str) else ""
+    windows = [words[start : start + _WINDOW] for start in range(max(0, len(words) - _WINDOW) + 1)]
+    for text in texts:
+        flat = " ".join(text.split())
+        if (flat and flat in words) or any(window in flat for window in windows if window):
+            return ""
+    return words
