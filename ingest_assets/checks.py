@@ -105,7 +105,9 @@ def _listed_now(context: CheckContext) -> tuple[list[DictRow], dict[str, int]]:
         absent = rows(listing.connection, "absent_documents", grace_seconds=context.deletion_grace_seconds)
         objects = listing.objects
     offenders = [{"document": item["source_key"], "problem": "listed, but no document"} for item in unknown]
-    offenders += [{"document": item["source_key"], "problem": "a document, but not listed"} for item in absent if item["overdue"]]
+    offenders += [
+        {"document": item["source_key"], "problem": "a document, but not listed"} for item in absent if item["overdue"]
+    ]
     return offenders, {"objects": objects, "absent": len(absent)}
 
 
@@ -137,7 +139,9 @@ def _count_reconciliation(context: CheckContext) -> Finding:
     offenders += [{**item, "problem": "chunks without exactly one of vector and dead letter"} for item in unreconciled]
     offenders += [{**item, "problem": "covered, but another generation is published"} for item in unserved]
     counts = {
-        f"{name} at {item['version']}": item[name] for item in corpus for name in ("chunks", "vectors", "pending_documents")
+        f"{name} at {item['version']}": item[name]
+        for item in corpus
+        for name in ("chunks", "vectors", "pending_documents")
     }
     return Finding(
         offenders,
@@ -150,16 +154,15 @@ def _count_reconciliation(context: CheckContext) -> Finding:
 def _hash_freshness(context: CheckContext) -> Finding:
     models = live_models(context.database)
     with context.database.connection() as connection:
-        offenders = [
-            {**item, "problem": "the vector is of another text"} for item in rows(connection, "stale_vectors")
-        ]
+        offenders = [{**item, "problem": "the vector is of another text"} for item in rows(connection, "stale_vectors")]
         offenders += [
             {**item, "problem": "the chunks are of another text"} for item in rows(connection, "stale_chunks")
         ]
         for model in models:
             found = rows(connection, "stale_serving_rows", {"serving": model.serving}, version=model.version)
             offenders += [
-                {**item, "version": model.version, "problem": "the served rows differ from the chunks"} for item in found
+                {**item, "version": model.version, "problem": "the served rows differ from the chunks"}
+                for item in found
             ]
     return Finding(
         offenders,
@@ -184,7 +187,7 @@ CHECKS = (
         "source_reconciliation",
         "documents",
         "ERROR",
-        "The documents are those of the source: nothing listed is unknown, nothing deleted is left, no deletion is withheld.",
+        "The documents are those of the source: nothing listed is unknown, nothing deleted is left or withheld.",
         "Run `ingest-assets run`; when deletions are withheld and right, `ingest-assets run --approve-deletions`.",
         _source_reconciliation,
     ),
@@ -200,7 +203,7 @@ CHECKS = (
         "count_reconciliation",
         "chunk_vectors",
         "ERROR",
-        "A run's units add up to its plan, and each chunk of a covered document has exactly one of vector and dead letter.",
+        "A run's units add up to its plan; each chunk of a covered document has one of vector and dead letter.",
         "Run `ingest-assets status DOCUMENT` for an offender, then `ingest-assets run`.",
         _count_reconciliation,
     ),
@@ -208,8 +211,8 @@ CHECKS = (
         "hash_freshness",
         "chunk_vectors",
         "ERROR",
-        "Vectors were made from the text that their chunks hold now, chunks from their document's text, served rows from chunks.",
-        "Rows were changed by hand: materialize the offenders' partitions again, `documents` first, then `chunk_vectors`.",
+        "Vectors are of the text that their chunks hold now, chunks of their document's text, served rows of chunks.",
+        "Rows were changed by hand: materialize the offenders again, `documents` first, then `chunk_vectors`.",
         _hash_freshness,
     ),
     Check(

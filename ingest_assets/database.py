@@ -75,7 +75,9 @@ class Database:
     def transact(self, work: Callable[[Connection], T]) -> T:
         """Run `work` in one transaction, and again when the server asks for it; `work` must be repeatable."""
         for attempt in Retrying(
-            retry=retry_if_exception_type(TRY_AGAIN), stop=stop_after_attempt(6), wait=wait_random_exponential(0.05, 2),
+            retry=retry_if_exception_type(TRY_AGAIN),
+            stop=stop_after_attempt(6),
+            wait=wait_random_exponential(0.05, 2),
             reraise=True,
         ):
             with attempt, self.connection() as connection, connection.transaction():
@@ -93,6 +95,14 @@ def rows(
 def row(connection: Connection, name: str, **parameters: Any) -> DictRow | None:
     """Run a named statement and return its first row, or None."""
     return connection.execute(statement(name), parameters).fetchone()
+
+
+def one(connection: Connection, name: str, **parameters: Any) -> DictRow:
+    """Run a named statement that always gives a row, and return it."""
+    found = row(connection, name, **parameters)
+    if found is None:
+        raise LookupError(name)
+    return found
 
 
 def run(
@@ -121,7 +131,9 @@ def migrate_database(url: str) -> list[Migration]:
         DatabaseUnavailable: the server does not answer, or cannot hold the schema.
     """
     try:
-        with psycopg.connect(url, row_factory=dict_row, autocommit=True, connect_timeout=int(CONNECT_SECONDS)) as connection:
+        with psycopg.connect(
+            url, row_factory=dict_row, autocommit=True, connect_timeout=int(CONNECT_SECONDS)
+        ) as connection:
             applied = migrate(connection)
             restamp(connection)
             return applied
@@ -151,7 +163,9 @@ def _configure(connection: Connection) -> None:
 
 def _unavailable(error: Exception) -> DatabaseUnavailable:
     if isinstance(error, psycopg.errors.DiskFull):
-        return DatabaseUnavailable("The database server's disk is full; nothing was half-written. Free space and run again.")
+        return DatabaseUnavailable(
+            "The database server's disk is full; nothing was half-written. Free space and run again."
+        )
     reason = " ".join(str(error).split())
     return DatabaseUnavailable(
         f"The database does not answer: {reason}. Start the server or correct INGEST_DATABASE__URL, then run again."

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from ingest_assets.database import Connection, Database, copy, row, rows, run
+from ingest_assets.database import Connection, Database, copy, one, row, rows, run
 from ingest_assets.identity import document_id, partition_key, readable_key
 from ingest_assets.settings import SourceSettings
 from ingest_assets.source import Source
@@ -55,8 +55,7 @@ def staged_listing(database: Database, source: Source) -> Iterator[StagedListing
     """
     with database.connection() as connection:
         run(connection, "create_listing_staging")
-        started = row(connection, "current_time")
-        assert started is not None
+        started = one(connection, "current_time")
         objects = 0
         for page in source.list():
             objects += copy(
@@ -64,7 +63,15 @@ def staged_listing(database: Database, source: Source) -> Iterator[StagedListing
                 "copy_listing",
                 None,
                 (
-                    (document_id(o.uri), o.uri, readable_key(o.key), partition_key(o.key), o.etag, o.size_bytes, o.last_modified)
+                    (
+                        document_id(o.uri),
+                        o.uri,
+                        readable_key(o.key),
+                        partition_key(o.key),
+                        o.etag,
+                        o.size_bytes,
+                        o.last_modified,
+                    )
                     for o in page
                 ),
             )
@@ -83,11 +90,10 @@ def discover(
         SourceUnavailable: the source cannot be listed.
     """
     with staged_listing(database, source) as listing, listing.connection.transaction():
-        connection, at = listing.connection, {"started_at": listing.started_at}
-        merged = row(connection, "merge_listing", **at)
-        rows(connection, "mark_missing", **at)
-        standing = row(connection, "count_standing")
-        assert merged is not None and standing is not None
+        connection, started_at = listing.connection, listing.started_at
+        merged = one(connection, "merge_listing", started_at=started_at)
+        rows(connection, "mark_missing", started_at=started_at)
+        standing = one(connection, "count_standing")
         is_withheld = not are_deletions_approved and is_shrink_suspicious(
             documents=standing["documents"] - standing["added"],
             missing=standing["missing"],
@@ -106,7 +112,7 @@ def discover(
             changed=found.changed,
             missing=found.missing,
             deletions_withheld=found.deletions_withheld,
-            **at,
+            started_at=started_at,
         )
     return found
 

@@ -6,7 +6,7 @@ What does not belong here: what the database holds (`schema.py`), and connection
 import os
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -59,7 +59,7 @@ def _server(folder: Path) -> Iterator["_Url"]:
         server = get_server(folder, cleanup_mode="stop")
     except OSError as error:
         raise DatabaseUnavailable(
-            f"The embedded Postgres cannot use {folder}: {error.strerror or error}; free space there, make it writable, "
+            f"The embedded Postgres cannot use {folder}: {error.strerror or error}; free space, make it writable, "
             "or set database.data_dir."
         ) from error
     except Exception as error:
@@ -98,7 +98,6 @@ def _create_databases(url: _Url) -> None:
         names = {row[0] for row in connection.execute("SELECT datname FROM pg_database")}
         for name in (DATABASE, DAGSTER_DATABASE):
             if name not in names:
-                try:
+                # Another process may be faster.
+                with suppress(psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
                     connection.execute(f"CREATE DATABASE {name}".encode())
-                except (psycopg.errors.DuplicateDatabase, psycopg.errors.UniqueViolation):
-                    pass  # another process was faster

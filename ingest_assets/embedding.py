@@ -6,7 +6,8 @@ letters. So a crash, a re-run and two runs at once are all ordinary runs.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
@@ -15,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 
-from ingest_assets.database import Connection, Database, copy, ids, row, rows, run
+from ingest_assets.database import Connection, Database, copy, ids, one, rows, run
 from ingest_assets.embed import Provider, open_provider
-from ingest_assets.embed.engine import embed_units
-from ingest_assets.errors import EmbeddingFatal, Reason, Refused, UnitRejected
+from ingest_assets.embed.engine import Counters, Sink, embed_units
+from ingest_assets.errors import EmbeddingFatal, EmbeddingTransient, Reason, Refused, UnitRejected
 from ingest_assets.leases import LEASE_SECONDS
 from ingest_assets.models import ModelVersion
 from ingest_assets.progress import Progress, report
@@ -47,6 +48,7 @@ class EmbeddingOutcome:
     sent_tokens: int
     publications: tuple[Publication, ...]
     dead_lettered_documents: frozenset[UUID]  # with letters that this run wrote
+    failure: EmbeddingTransient | EmbeddingFatal | None  # why the run stopped before its end; what was done is kept
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ def embed_documents(
 
     Raises:
         Refused: the plan exceeds the run's limits; nothing was spent. The message names the way to approve it.
-        EmbeddingTransient, EmbeddingFatal: the provider failed; what was done is kept.
+        ModelUnavailable: the model cannot be loaded; nothing was spent.
     """
     return _Run(database, model, settings, limits, ids(document_ids), run_id, lane).execute(approved_units)
 
@@ -97,11 +99,10 @@ class _Run:
         self.database, self.model, self.settings, self.limits = database, model, settings, limits
         self.run_id, self.lane = run_id, lane
         with database.connection() as connection:
-            watermark = row(connection, "current_watermark")
-        assert watermark is not None
-        self.watermark: str = watermark["watermark"]
+            self.watermark: str = one(connection, "current_watermark")["watermark"]
         self.queue = {"version": model.version, "watermark": self.watermark, "document_ids": document_ids}
         self.counts = _Counts()
+        self.sent = Counters()
         self.rejected_documents: set[UUID] = set()
 
     def execute(self, approved_units: int | None) -> EmbeddingOutcome:
@@ -109,8 +110,8 @@ class _Run:
         self._refuse_over_limits(plan, approved_units)
         self._record_plan(plan)
         self._reuse(None)
-        rate_limited = asyncio.run(self._embed(plan)) if plan.units else 0
-        left = self._settle(plan, rate_limited)
+        failure = self._send(plan) if plan.units else None
+        left = self._settle(plan)
         publications = publish_documents(
             self.database,
             self.model,
@@ -130,12 +131,12 @@ class _Run:
             sent_tokens=counts.sent_tokens,
             publications=tuple(publications),
             dead_lettered_documents=frozenset(self.rejected_documents),
+            failure=failure,
         )
 
     def _plan(self) -> Plan:
         with self.database.connection() as connection:
-            found = row(connection, "plan_queue", **self.queue)
-        assert found is not None
+            found = one(connection, "plan_queue", **self.queue)
         return estimate(
             self.settings,
             units=found["units"] - found["known_units"],
@@ -151,7 +152,11 @@ class _Run:
                 f"{Reason.OVER_BUDGET}: this run would send {plan.units} texts, limits.max_units_per_run is "
                 f"{self.limits.max_units_per_run}; approve it with `ingest-assets run --approve-units {plan.units}`."
             )
-        if plan.cost is not None and self.limits.max_cost_per_run is not None and plan.cost > self.limits.max_cost_per_run:
+        if (
+            plan.cost is not None
+            and self.limits.max_cost_per_run is not None
+            and plan.cost > self.limits.max_cost_per_run
+        ):
             raise Refused(
                 f"{Reason.OVER_BUDGET}: this run would cost {plan.cost:.2f}, limits.max_cost_per_run is "
                 f"{self.limits.max_cost_per_run:.2f}; approve it with `ingest-assets run --approve-units {plan.units}`."
@@ -185,12 +190,20 @@ class _Run:
         self.counts.reused += len(copied)
         return copied
 
-    async def _embed(self, plan: Plan) -> int:
+    def _send(self, plan: Plan) -> EmbeddingTransient | EmbeddingFatal | None:
+        """Send what has to be sent; a failure of the provider is returned, so that what is done gets published."""
+        try:
+            asyncio.run(self._embed(plan))
+        except (EmbeddingTransient, EmbeddingFatal) as failure:
+            return failure
+        return None
+
+    async def _embed(self, plan: Plan) -> None:
         provider = open_provider(self.settings)
         try:
             await self._recognise(provider)
-            result = await embed_units(self._claimed_units(), provider, self.settings, self._sink(plan))
-            return result.rate_limited_responses
+            async with aclosing(self._claimed_units()) as units:
+                await embed_units(units, provider, self.settings, self._sink(plan), counters=self.sent)
         finally:
             await provider.close()
 
@@ -207,7 +220,7 @@ class _Run:
             with self.database.connection() as connection:
                 run(connection, "record_fingerprint", version=self.model.version, fingerprint=Jsonb(fingerprint))
 
-    async def _claimed_units(self) -> AsyncIterator[Unit]:
+    async def _claimed_units(self) -> AsyncGenerator[Unit]:
         """Claim the queue page by page, in hash order; texts that another run pays for are left to it."""
         after = b""
         while True:
@@ -230,7 +243,7 @@ class _Run:
 
         return self.database.transact(work)
 
-    def _sink(self, plan: Plan) -> Any:
+    def _sink(self, plan: Plan) -> Sink:
         async def deliver(
             units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
         ) -> None:
@@ -270,7 +283,12 @@ class _Run:
         run(connection, "create_vector_staging")
         records = ((unit.text_sha256, vector) for unit, vector in zip(units, vectors, strict=True))
         copy(connection, "copy_vector_staging", ("bytea", "vector"), records)
-        return len({bytes(item["text_sha256"]) for item in rows(connection, "insert_vectors", run_id=self.run_id, **self.queue)})
+        return len(
+            {
+                bytes(item["text_sha256"])
+                for item in rows(connection, "insert_vectors", run_id=self.run_id, **self.queue)
+            }
+        )
 
     def _write_letters(self, connection: Connection, rejections: Mapping[bytes, UnitRejected]) -> set[UUID]:
         documents: set[UUID] = set()
@@ -295,12 +313,11 @@ class _Run:
         counts = {name: added.get(name, 0) for name in names}
         run(connection, "count_units", run_id=self.run_id, version=self.model.version, **counts)
 
-    def _settle(self, plan: Plan, rate_limited: int) -> int:
+    def _settle(self, plan: Plan) -> int:
         """Copy what others paid for meanwhile, and account for the rest; returns the texts left to others."""
         self._reuse(None)
         with self.database.connection() as connection:
-            found = row(connection, "plan_queue", **self.queue)
-            assert found is not None
+            found = one(connection, "plan_queue", **self.queue)
             left = found["units"]
             done = self.counts
             accounted = done.reused + done.embedded + done.dead_lettered + done.vanished + left
@@ -313,7 +330,7 @@ class _Run:
                 version=self.model.version,
                 left_to_others=left,
                 vanished=unseen,
-                rate_limited_responses=rate_limited,
+                rate_limited_responses=self.sent.rate_limited_responses,
             )
         self.counts.vanished += unseen
         return left
@@ -322,12 +339,10 @@ class _Run:
 def count_foreign_claims(database: Database, model: ModelVersion, run_id: str) -> int:
     """Return how many texts of the whole queue other living runs are paying for at a version."""
     with database.connection() as connection:
-        watermark = row(connection, "current_watermark")
-        assert watermark is not None
-        found = row(
+        watermark = one(connection, "current_watermark")
+        found = one(
             connection, "count_foreign_claims", version=model.version, document_ids=None, run_id=run_id, **watermark
         )
-    assert found is not None
     return int(found["claims"])
 
 
@@ -347,4 +362,3 @@ def _refuse_different(model: ModelVersion, sample: Sequence[Mapping[str, Any]], 
             f"{model.version} gives other vectors than it did (cosine distance {distance:.4f} on stored texts); "
             "bring the old client back, or declare the new one under a new version.",
         )
-

@@ -75,7 +75,10 @@ def ingest_documents(
     """
     worker = _Worker(database, source, settings, run_id)
     with database.connection() as connection:
-        found = {item["partition_key"]: item for item in rows(connection, "select_documents", partition_keys=list(partition_keys))}
+        found = {
+            item["partition_key"]: item
+            for item in rows(connection, "select_documents", partition_keys=list(partition_keys))
+        }
     for key in partition_keys:
         document = found.get(key)
         if document is None or document["status"] == "deleted":
@@ -107,8 +110,8 @@ class _Worker:
             return self._reject(document, content, "extract", error)
         chunks = _identified(document["document_id"], extracted, self.settings)
         if not chunks:
-            error = DocumentRejected(Reason.EMPTY_DOCUMENT, "The text has no visible character.")
-            return self._reject(document, content, "chunk", error)
+            empty = DocumentRejected(Reason.EMPTY_DOCUMENT, "The text has no visible character.")
+            return self._reject(document, content, "chunk", empty)
         return self._accept(document, content, extracted, chunks)
 
     def _fetch(self, document: DictRow) -> SourceContent:

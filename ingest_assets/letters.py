@@ -34,7 +34,7 @@ def retry_letters(database: Database, letter_ids: Sequence[int]) -> int:
 
 
 def resolve_letters(database: Database, letter_ids: Sequence[int]) -> int:
-    """Accept some letters: their units stay out of the queue, and the next run publishes without them; returns how many."""
+    """Accept some letters: units stay out of the queue, the next run publishes without them; returns how many."""
 
     def close(connection: Connection) -> int:
         closed = rows(connection, "resolve_letters", letter_ids=list(letter_ids), resolution="accepted")

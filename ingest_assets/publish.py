@@ -33,7 +33,8 @@ def publish_documents(
     """Publish what is complete, withhold what is not, and record coverage with it.
 
     Each document changes for readers in one transaction. `tolerance` is the number of open dead letters that a
-    document may have and still be published: what an operator resolved does not count. Documents that still miss vectors are left as they are.
+    document may have and still be published: what an operator resolved does not count. Documents that still miss
+    vectors are left as they are.
     """
     ordered = ids(document_ids)
     done: list[Publication] = []
@@ -56,7 +57,9 @@ def _publish(
     covered = [item.document_id for item in found if item.covered]
     if published:
         run(connection, "delete_serving_rows", {"serving": model.serving}, document_ids=published)
-        run(connection, "insert_serving_rows", {"serving": model.serving}, document_ids=published, version=model.version)
+        run(
+            connection, "insert_serving_rows", {"serving": model.serving}, document_ids=published, version=model.version
+        )
         run(connection, "upsert_publications", document_ids=published, version=model.version, run_id=run_id)
         run(connection, "activate_first_model", version=model.version)
     run(

@@ -38,7 +38,7 @@ def migrations(folder: Path | None = None) -> list[Migration]:
     Raises:
         ValueError: a file is named otherwise, or a number is missing or used twice.
     """
-    found = []
+    found: list[Migration] = []
     for path in sorted((folder or sql_folder() / "migrations").glob("*.sql")):
         match = FILE_NAME.match(path.name)
         if match is None or int(match[1]) != len(found) + 1:
@@ -99,7 +99,8 @@ def _apply(connection: Connection[DictRow], migration: Migration) -> None:
         ) from error
     except errors.InsufficientPrivilege as error:
         raise DatabaseUnavailable(
-            f"The database user may not apply migration {migration.number:04d}_{migration.name}: {error.diag.message_primary}; "
+            f"The database user may not apply migration {migration.number:04d}_{migration.name}: "
+            f"{error.diag.message_primary}; "
             "run `ingest-assets db migrate` as the owner of the database, with CREATEROLE."
         ) from error
     connection.execute(

@@ -38,7 +38,9 @@ def search(database: Database, settings: Settings, query: str, *, k: int = 10, v
     declared = next((item for item in settings.models if model and item.version == model.version), None)
     if model is None or declared is None:
         name = version or (model.version if model else "any version")
-        raise Refused(f"There is no model {name} to ask; `ingest-assets models list` shows them, ingest.toml declares them.")
+        raise Refused(
+            f"There is no model {name} to ask; `ingest-assets models list` shows them, ingest.toml declares them."
+        )
     vector = asyncio.run(_embed(declared, query))
     with database.connection() as connection:
         found = rows(connection, "search_vectors", embedding=vector, k=k, version=model.version)

@@ -144,7 +144,11 @@ class Settings(BaseSettings):
     """All settings of one deployment."""
 
     model_config = SettingsConfigDict(
-        env_prefix="INGEST_", env_nested_delimiter="__", frozen=True, extra="forbid", nested_model_default_partial_update=True
+        env_prefix="INGEST_",
+        env_nested_delimiter="__",
+        frozen=True,
+        extra="forbid",
+        nested_model_default_partial_update=True,
     )
 
     source: SourceSettings = SourceSettings()
@@ -162,7 +166,9 @@ class Settings(BaseSettings):
             raise ValueError("models: declare at least one embedding model version, or leave the section out")
         for label in labels:
             if labels.count(label) > 1:
-                raise ValueError(f"models: the version {label} is declared twice; a label stands for one model for ever")
+                raise ValueError(
+                    f"models: the version {label} is declared twice; a label stands for one model for ever"
+                )
         return self
 
     @classmethod
@@ -263,7 +269,9 @@ def _unknown(values: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
         rows = content if isinstance(content, list) else [content]
         for row in rows:
             if isinstance(row, dict) and isinstance(model, type) and issubclass(model, BaseModel):
-                yield from ((f"{section}.{key}", list(model.model_fields)) for key in row if key not in model.model_fields)
+                yield from (
+                    (f"{section}.{key}", list(model.model_fields)) for key in row if key not in model.model_fields
+                )
 
 
 def _refuse_secrets(values: dict[str, Any], where: str) -> None:

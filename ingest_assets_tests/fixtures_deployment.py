@@ -1,4 +1,4 @@
-"""A deployment of its own for a test: an inbox, settings, both databases, and the command line run as a user runs it."""
+"""A deployment of its own for a test: an inbox, settings, both databases, and the command line."""
 
 import contextlib
 import json
@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from ingest_assets.cli.app import app
 from ingest_assets.defs.resources import close_process_platform
+from ingest_assets.defs.storage import InstanceStorage
 
 
 @dataclass
@@ -98,8 +99,6 @@ def dagster_template(postgres: Callable[[str], str]) -> str:
     """A database that holds Dagster's tables, to be cloned: making them takes seconds."""
     with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
         connection.execute("CREATE DATABASE dagster_template")
-    from ingest_assets.defs.storage import InstanceStorage
-
     storage = InstanceStorage(postgres("dagster_template"))
     storage.event_log_storage.dispose()
     for part in (storage.run_storage, storage.schedule_storage, storage.event_log_storage):

@@ -18,9 +18,7 @@ Ask = Callable[..., Verdict]
 
 
 @pytest.fixture(scope="module")
-def corpus(
-    tmp_path_factory: pytest.TempPathFactory, postgres: Callable[[str], str], template: str
-) -> Iterator[IngestedCorpus]:
+def corpus(tmp_path_factory: pytest.TempPathFactory, postgres: Callable[[str], str], template: str) -> IngestedCorpus:
     """Three documents, ingested once; each test gets a copy of the database."""
     folder = tmp_path_factory.mktemp("corpus")
     for number in range(3):
@@ -29,7 +27,7 @@ def corpus(
     with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
     ingest_corpus(postgres(name), folder)
-    yield IngestedCorpus(folder, name)
+    return IngestedCorpus(folder, name)
 
 
 @pytest.fixture
@@ -77,11 +75,14 @@ def test_every_check_passes_on_an_undisturbed_index(ask: Ask, check: str) -> Non
 @pytest.mark.parametrize(
     "statement",
     [
-        "DELETE FROM ingest.chunk_vectors WHERE chunk_id = (SELECT min(chunk_id::text)::uuid FROM ingest.chunk_vectors)",
+        "DELETE FROM ingest.chunk_vectors WHERE chunk_id = (SELECT chunk_id FROM ingest.chunks LIMIT 1)",
         "UPDATE ingest.embedding_runs SET embedded = embedded - 1",
         "DELETE FROM serving.publications WHERE document_id = (SELECT document_id FROM ingest.documents LIMIT 1)",
-        "INSERT INTO ingest.dead_letters (document_id, chunk_id, embedding_model_version, stage, reason, detail, run_id)"
-        " SELECT document_id, chunk_id, 'wordllama-256-v1', 'embed', 'over_length', '', 'x' FROM ingest.chunks LIMIT 1",
+        (
+            "INSERT INTO ingest.dead_letters (document_id, chunk_id, embedding_model_version, stage, reason, detail,"
+            " run_id) SELECT document_id, chunk_id, 'wordllama-256-v1', 'embed', 'over_length', '', 'x'"
+            " FROM ingest.chunks LIMIT 1"
+        ),
     ],
     ids=["a vector is lost", "a run lies about its counts", "a publication is lost", "a vector and a letter at once"],
 )
@@ -96,13 +97,17 @@ def test_count_reconciliation_sees_that_something_does_not_add_up(ask: Ask, brok
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE ingest.chunks SET text = text || '!' WHERE chunk_index = 0 AND document_id ="
-        " (SELECT document_id FROM ingest.documents WHERE source_key = '1.md')",
+        (
+            "UPDATE ingest.chunks SET text = text || '!' WHERE chunk_index = 0 AND document_id ="
+            " (SELECT document_id FROM ingest.documents WHERE source_key = '1.md')"
+        ),
         "UPDATE ingest.documents SET text = text || '!' WHERE source_key = '1.md'",
         "UPDATE serving.index_1 SET text = text || '!' WHERE source_key = '1.md' AND chunk_index = 0",
         "DELETE FROM serving.index_1 WHERE source_key = '1.md' AND chunk_index = 0",
-        "UPDATE ingest.chunk_vectors SET text_sha256 = 'other' WHERE chunk_id = (SELECT chunk_id FROM ingest.chunks c"
-        " JOIN ingest.documents USING (document_id) WHERE source_key = '1.md' LIMIT 1)",
+        (
+            "UPDATE ingest.chunk_vectors SET text_sha256 = 'other' WHERE chunk_id = (SELECT chunk_id"
+            " FROM ingest.chunks JOIN ingest.documents USING (document_id) WHERE source_key = '1.md' LIMIT 1)"
+        ),
     ],
     ids=["chunk text", "document text", "served text", "served row lost", "vector of another text"],
 )
@@ -134,7 +139,7 @@ def test_source_reconciliation_sees_an_object_that_discovery_forgot(ask: Ask, br
 
 def test_source_reconciliation_sees_a_document_that_should_have_been_deleted(ask: Ask, broken: Database) -> None:
     """A deletion that was noticed must be carried out."""
-    change(broken, "UPDATE ingest.documents SET missing_since = now() - interval '1 hour' WHERE source_key = '2.md'")
+    change(broken, "UPDATE ingest.documents SET missing_since = now() - interval '1 h' WHERE source_key = '2.md'")
     assert [item["document"] for item in ask("source_reconciliation", lists_source=False).offenders] == ["2.md"]
 
 

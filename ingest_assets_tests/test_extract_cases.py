@@ -55,7 +55,11 @@ def problems(case: dict[str, Any], extracted: Extracted) -> list[str]:
     found += [f"holds {part!r} not once" for part in case.get("must_contain_once", ()) if text.count(part) != 1]
     places = [text.find(part) for part in case.get("in_order", ())]
     found += ["parts are out of order"] if places != sorted(places) or -1 in places else []
-    found += [f"differs from {other}" for other in case.get("same_text_as", ()) if getattr(outcome(other), "text", None) != text]
+    found += [
+        f"differs from {other}"
+        for other in case.get("same_text_as", ())
+        if getattr(outcome(other), "text", None) != text
+    ]
     text.encode("utf-8")
     return found
 

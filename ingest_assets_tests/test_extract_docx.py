@@ -34,7 +34,9 @@ def package(body: str, *, namespace: str = W, **parts: str) -> bytes:
             '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
             f'<Override PartName="/word/document.xml" ContentType="{WORD}.document.main+xml"/></Types>',
         )
-        archive.writestr("_rels/.rels", rels.format(f'<Relationship Id="a" Type="{R}/officeDocument" Target="word/document.xml"/>'))
+        archive.writestr(
+            "_rels/.rels", rels.format(f'<Relationship Id="a" Type="{R}/officeDocument" Target="word/document.xml"/>')
+        )
         archive.writestr("word/document.xml", part("document", f"<w:body>{body}</w:body>", namespace))
         archive.writestr("word/_rels/document.xml.rels", rels.format(relations))
         for name, content in parts.items():
@@ -64,16 +66,22 @@ def test_headings_come_from_outline_levels_through_the_style_chain() -> None:
     style = '<w:pStyle w:val="{}"/>'
     body = p("Top", style.format("H1")) + p("text") + p("Third", style.format("Own")) + p("loop", style.format("Loop"))
     found = read(package(body, styles=styles))
-    assert [(heading.level, heading.title, heading.char_start) for heading in found.headings] == [(1, "Top", 0), (3, "Third", 11)]
+    assert [(heading.level, heading.title, heading.char_start) for heading in found.headings] == [
+        (1, "Top", 0),
+        (3, "Third", 11),
+    ]
     assert found.text == "Top\n\ntext\n\nThird\n\nloop"
 
 
 def test_lists_show_the_numbers_a_reader_sees() -> None:
     """Bullets, counters and levels."""
     levels = (
-        '<w:abstractNum w:abstractNumId="7"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>'
-        '<w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>'
-        '<w:abstractNum w:abstractNumId="8"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/><w:lvlText w:val="x"/></w:lvl></w:abstractNum>'
+        '<w:abstractNum w:abstractNumId="7"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/>'
+        '<w:lvlText w:val="%1."/></w:lvl>'
+        '<w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/>'
+        '<w:lvlText w:val="%1.%2)"/></w:lvl></w:abstractNum>'
+        '<w:abstractNum w:abstractNumId="8"><w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/>'
+        '<w:lvlText w:val="x"/></w:lvl></w:abstractNum>'
         '<w:num w:numId="1"><w:abstractNumId w:val="7"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="8"/></w:num>'
     )
     number = '<w:numPr><w:ilvl w:val="{}"/><w:numId w:val="{}"/></w:numPr>'
@@ -86,9 +94,10 @@ def test_lists_show_the_numbers_a_reader_sees() -> None:
 def test_fields_links_and_controls_show_their_result() -> None:
     """Not their code."""
     body = (
-        '<w:p><w:r><w:t>See </w:t></w:r><w:hyperlink><w:r><w:t>the page</w:t></w:r></w:hyperlink>'
+        "<w:p><w:r><w:t>See </w:t></w:r><w:hyperlink><w:r><w:t>the page</w:t></w:r></w:hyperlink>"
         '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText> REF x </w:instrText></w:r>'
-        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t> 12</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t> 12</w:t></w:r>'
+        '<w:r><w:fldChar w:fldCharType="end"/></w:r>'
         '<w:fldSimple w:instr="DATE"><w:r><w:t>, today</w:t></w:r></w:fldSimple></w:p>'
         "<w:sdt><w:sdtPr><w:alias/></w:sdtPr><w:sdtContent>" + p("controlled") + "</w:sdtContent></w:sdt>"
         "<w:p><w:sdt><w:sdtContent><w:r><w:t>in</w:t></w:r></w:sdtContent></w:sdt><w:r><w:t>line</w:t><w:tab/><w:t>tab</w:t>"
@@ -99,7 +108,10 @@ def test_fields_links_and_controls_show_their_result() -> None:
 
 def test_notes_and_margins_come_once_and_comments_never() -> None:
     """Behind the text, in this order."""
-    notes = part("footnotes", f'<w:footnote w:type="separator">{p("--")}</w:footnote><w:footnote w:id="2">{p("A note.")}</w:footnote>')
+    notes = part(
+        "footnotes",
+        f'<w:footnote w:type="separator">{p("--")}</w:footnote><w:footnote w:id="2">{p("A note.")}</w:footnote>',
+    )
     margins = {"header": part("hdr", p("Contract no. 17 of Halden")), "footer": part("ftr", p("Page 3"))}
     body = '<w:p><w:r><w:t>Body</w:t><w:footnoteReference w:id="2"/></w:r></w:p>' + p("end")
     text = read(package(body, footnotes=notes, comments=part("comments", p("GONE")), **margins)).text
@@ -121,14 +133,17 @@ def test_the_strict_namespace_is_read_too() -> None:
 
 @pytest.mark.parametrize(
     "doctype",
-    ['<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>', '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY e "&a;&a;&a;&a;">]>'],
+    [
+        '<!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]>',
+        '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY e "&a;&a;&a;&a;">]>',
+    ],
 )
 def test_a_document_type_is_refused(doctype: str) -> None:
     """Neither files of ours nor expanded entities ever become text."""
     document = package(p("X"))
     with zipfile.ZipFile(BytesIO(document)) as source:
         parts = {name: source.read(name).decode() for name in source.namelist()}
-    parts["word/document.xml"] = parts["word/document.xml"].replace('?><w', f"?>{doctype}<w").replace("X", "a&e;b")
+    parts["word/document.xml"] = parts["word/document.xml"].replace("?><w", f"?>{doctype}<w").replace("X", "a&e;b")
     buffer = BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, content in parts.items():

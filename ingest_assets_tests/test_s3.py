@@ -12,7 +12,11 @@ def test_a_bucket_becomes_an_index_and_stays_true_to_it(
     """Upload, edit, delete: the index follows, and the bucket is only read."""
     deployment.configure(f'[source]\nurl = "s3://{bucket}/inbound/"\nendpoint_url = "{moto_server}"\n')
     keys = ["inbound/pumps.md", "inbound/odd + key, 50%|é.txt"]
-    s3.put_object(Bucket=bucket, Key=keys[0], Body=b"# Pumps\n\nThree spare pumps are kept in Halden.\n\n" + paragraphs(1, 6).encode())
+    s3.put_object(
+        Bucket=bucket,
+        Key=keys[0],
+        Body=b"# Pumps\n\nThree spare pumps are kept in Halden.\n\n" + paragraphs(1, 6).encode(),
+    )
     s3.put_object(Bucket=bucket, Key=keys[1], Body=("The tariff is 412 crowns a year. " + paragraphs(2, 6)).encode())
     s3.put_object(Bucket=bucket, Key="inbound/", Body=b"")
     s3.put_object(Bucket=bucket, Key="elsewhere/secret.md", Body=b"Not part of the source at all, whatever it says.")
@@ -20,17 +24,21 @@ def test_a_bucket_becomes_an_index_and_stays_true_to_it(
     deployment.command("run")
     status = deployment.json("status")
     assert status["documents"]["complete"] == status["documents"]["total"] == status["source"]["objects"] == 2
-    assert deployment.json("search", "spare pumps", "-k", "1")[0]["document"] == "pumps.md"
+    assert deployment.json("search", "three spare pumps are kept in Halden", "-k", "1")[0]["document"] == "pumps.md"
     shown = deployment.json("show", "odd + key, 50%|é.txt")
     assert "412 crowns" in shown["text"]
     assert deployment.json("status", f"s3://{bucket}/{keys[1]}")["status"] == "complete"
     assert s3.list_objects_v2(Bucket=bucket)["Contents"] == before
 
-    s3.put_object(Bucket=bucket, Key=keys[0], Body=b"# Pumps\n\nNine spare pumps are kept in Moss.\n\n" + paragraphs(1, 6).encode())
+    s3.put_object(
+        Bucket=bucket,
+        Key=keys[0],
+        Body=b"# Pumps\n\nNine spare pumps are kept in Moss.\n\n" + paragraphs(1, 6).encode(),
+    )
     s3.delete_object(Bucket=bucket, Key=keys[1])
     result = deployment.json("run")
     assert result["deleted"] == 1
-    assert "Nine spare pumps" in deployment.json("search", "spare pumps", "-k", "1")[0]["text"]
+    assert "Nine spare pumps" in deployment.json("search", "nine spare pumps are kept in Moss", "-k", "1")[0]["text"]
     assert deployment.json("status")["documents"]["total"] == 1
 
 

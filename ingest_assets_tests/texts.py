@@ -2,9 +2,48 @@
 
 import random
 
-SUBJECTS = "pump valve meter reservoir filter sensor inspector crew operator laboratory pipeline tank".split()
-VERBS = "checks reports replaces measures drains opens closes records inspects calibrates cleans tests".split()
-OBJECTS = "pressure flow turbidity chlorine seals bearings logs samples gaskets alarms levels records".split()
+SUBJECTS = [
+    "pump",
+    "valve",
+    "meter",
+    "reservoir",
+    "filter",
+    "sensor",
+    "inspector",
+    "crew",
+    "operator",
+    "laboratory",
+    "pipeline",
+    "tank",
+]
+VERBS = [
+    "checks",
+    "reports",
+    "replaces",
+    "measures",
+    "drains",
+    "opens",
+    "closes",
+    "records",
+    "inspects",
+    "calibrates",
+    "cleans",
+    "tests",
+]
+OBJECTS = [
+    "pressure",
+    "flow",
+    "turbidity",
+    "chlorine",
+    "seals",
+    "bearings",
+    "logs",
+    "samples",
+    "gaskets",
+    "alarms",
+    "levels",
+    "records",
+]
 PLACES = ["in the morning", "after the storm", "at the northern station", "before the audit", "during low demand"]
 
 

@@ -46,10 +46,12 @@ def root(
 
 @app.command(epilog="Examples: `ingest-assets status` · `ingest-assets status manuals/pump.pdf --json`")
 def status(
-    document: Annotated[str | None, typer.Argument(help="Key, URI or id; without it, all documents and totals.")] = None,
+    document: Annotated[
+        str | None, typer.Argument(help="Key, URI or id; without it, all documents and totals.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Show documents, chunks, vectors per version, dead letters and what is served. Exit 1 while dead letters are open."""
+    """Show documents, chunks, vectors, dead letters and what is served. Exit 1 while dead letters are open."""
     from ingest_assets.status import document_status, document_statuses, totals
 
     with platform_or_leave(as_json=as_json) as platform:
@@ -128,7 +130,9 @@ def plan(
     )
 
 
-@app.command(epilog='Examples: `ingest-assets search "how is the pump bled"` · `ingest-assets search "tariff" -k 3 --json`')
+@app.command(
+    epilog='Examples: `ingest-assets search "how is the pump bled"` · `ingest-assets search "tariff" -k 3 --json`'
+)
 def search(
     query: Annotated[str, typer.Argument(help="A question or words.")],
     k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Passages to return.")] = 5,

@@ -21,7 +21,10 @@ ReasonOption = Annotated[str | None, typer.Option(help="Only letters of this rea
 All = Annotated[bool, typer.Option("--all", help="Every open letter.")]
 
 
-@app.command("list", epilog="Examples: `ingest-assets dead-letters list` · `ingest-assets dead-letters list --reason encrypted --json`")
+@app.command(
+    "list",
+    epilog="Examples: `ingest-assets dead-letters list` · `ingest-assets dead-letters list --reason encrypted --json`",
+)
 def list_letters(document: Document = None, reason: ReasonOption = None, as_json: JSON = False) -> None:
     """List open dead letters, oldest first."""
     with platform_or_leave(as_json=as_json) as platform:
@@ -34,16 +37,26 @@ def list_letters(document: Document = None, reason: ReasonOption = None, as_json
         console.print("No dead letter is open.")
 
 
-@app.command("retry", epilog="Examples: `ingest-assets dead-letters retry manuals/pump.pdf` · `… retry --reason timeout` · `… retry --all`")
-def retry(document: Document = None, reason: ReasonOption = None, everything: All = False, as_json: JSON = False) -> None:
+@app.command(
+    "retry",
+    epilog="Examples: `ingest-assets dead-letters retry manuals/pump.pdf` · `… retry --reason timeout` · `… retry --all`",
+)
+def retry(
+    document: Document = None, reason: ReasonOption = None, everything: All = False, as_json: JSON = False
+) -> None:
     """Reopen units, so that the next run tries them again."""
     with platform_or_leave(as_json=as_json) as platform:
         count = retry_letters(platform.database, _chosen(platform, document, reason, everything=everything))
     _say(count, "reopened", "`ingest-assets run` tries them again.", as_json=as_json)
 
 
-@app.command("resolve", epilog="Examples: `ingest-assets dead-letters resolve scans/old.pdf` · `… resolve --reason no_text_layer`")
-def resolve(document: Document = None, reason: ReasonOption = None, everything: All = False, as_json: JSON = False) -> None:
+@app.command(
+    "resolve",
+    epilog="Examples: `ingest-assets dead-letters resolve scans/old.pdf` · `… resolve --reason no_text_layer`",
+)
+def resolve(
+    document: Document = None, reason: ReasonOption = None, everything: All = False, as_json: JSON = False
+) -> None:
     """Accept letters: their units stay out of the index, and nobody is told any more."""
     with platform_or_leave(as_json=as_json) as platform:
         count = resolve_letters(platform.database, _chosen(platform, document, reason, everything=everything))

@@ -81,7 +81,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 @contextmanager
 def _children(command: list[str], environment: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run Dagster in a process group of its own and end the whole group, runs included."""
-    process = subprocess.Popen(command, env=environment, start_new_session=True, cwd=_working_folder())
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
         yield process
     finally:
@@ -133,7 +133,3 @@ def _make_inbox(settings: Settings) -> None:
     folder = Path(settings.source.url.removeprefix("file://"))
     if settings.source.url.startswith("file://") and folder.name == "inbox" and folder.parent.is_dir():
         folder.mkdir(exist_ok=True)
-
-
-def _working_folder() -> str:
-    return os.getcwd()

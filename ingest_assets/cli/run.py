@@ -32,7 +32,7 @@ def run(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Discover, ingest, embed every version, publish, delete and check, once. Exit 1 while dead letters are open or a check fails."""
+    """Discover, ingest, embed, publish, delete and check, once. Exit 1 while dead letters are open or a check fails."""
     with platform_or_leave(as_json=as_json) as platform:
         result = _execute(platform, approve_deletions=approve_deletions, approve_units=approve_units, as_json=as_json)
         found = totals(platform.database)
@@ -88,7 +88,9 @@ def print_totals(found: dict[str, Any]) -> None:
     print_table("Corpus", ("", "count", ""), lines)
 
 
-def _execute(platform: "Platform", *, approve_deletions: bool, approve_units: int | None, as_json: bool) -> "PassResult":
+def _execute(
+    platform: "Platform", *, approve_deletions: bool, approve_units: int | None, as_json: bool
+) -> "PassResult":
     # Dagster takes about two seconds to import; commands that do not need it do not wait for it.
     import dagster as dg
 

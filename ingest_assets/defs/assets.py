@@ -25,7 +25,14 @@ PUBLICATION_VERSION = "1"
 
 def _spec(name: str, description: str, kinds: set[str], deps: list[str], **details: Any) -> dg.AssetSpec:
     return dg.AssetSpec(
-        name, description=description, kinds=kinds, deps=deps, group_name=GROUP, owners=OWNERS, skippable=True, **details
+        name,
+        description=description,
+        kinds=kinds,
+        deps=deps,
+        group_name=GROUP,
+        owners=OWNERS,
+        skippable=True,
+        **details,
     )
 
 

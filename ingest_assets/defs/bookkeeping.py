@@ -12,8 +12,7 @@ from typing import Any
 
 import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, EventLogEntry
-from dagster._core.events import AssetMaterializationPlannedData, StepMaterializationData
-from dagster._core.events import EventSpecificData
+from dagster._core.events import AssetMaterializationPlannedData, EventSpecificData, StepMaterializationData
 
 from ingest_assets.checks import Verdict
 
@@ -63,7 +62,8 @@ def record_materialized(
 def record_checks(context: dg.AssetExecutionContext | dg.OpExecutionContext, verdicts: Iterable[Verdict]) -> None:
     """Note the results of checks, whatever becomes of the run."""
     for verdict in verdicts:
-        context.log_event(check_evaluation(verdict))
+        # Dagster takes check evaluations here too; its annotation does not say so yet.
+        context.log_event(check_evaluation(verdict))  # type: ignore[arg-type]
 
 
 def check_evaluation(verdict: Verdict) -> dg.AssetCheckEvaluation:
@@ -84,9 +84,7 @@ def check_metadata(verdict: Verdict) -> dict[str, Any]:
     if verdict.offenders:
         names = list(dict.fromkeys(name for item in verdict.offenders for name in item))
         metadata["sample"] = dg.MetadataValue.table(
-            records=[
-                dg.TableRecord({name: _cell(item.get(name)) for name in names}) for item in verdict.offenders
-            ],
+            records=[dg.TableRecord({name: _cell(item.get(name)) for name in names}) for item in verdict.offenders],
             schema=dg.TableSchema([dg.TableColumn(name) for name in names]),
         )
     return metadata
@@ -107,7 +105,7 @@ def _entry(
         event_specific_data=data,
         message=message,
     )
-    return EventLogEntry(
+    return EventLogEntry(  # type: ignore[no-untyped-call]  # a NamedTuple of Dagster's
         user_message=message,
         level=logging.DEBUG,
         job_name=context.job_name,

@@ -37,7 +37,7 @@ def prepare_home(settings: Settings) -> Path:
             target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise EnvironmentProblem(
-            f"Dagster's files cannot be kept in {home}: {error.strerror or error}; free space there or set database.data_dir."
+            f"Dagster's files cannot be kept in {home}: {error.strerror or error}; free space or set database.data_dir."
         ) from error
     return home
 

@@ -10,8 +10,11 @@ from ingest_assets.defs.report import run_deletion
 from ingest_assets.defs.resources import PlatformResource
 
 
-@dg.op(description="Confirm by a HEAD that each object is gone, then delete its document at every model version.")
-def delete_documents(context: dg.OpExecutionContext, config: DocumentsConfig, platform: PlatformResource) -> None:
+@dg.op(
+    name="confirm_and_delete",
+    description="Confirm by a HEAD that each object is gone, then delete its document at every model version.",
+)
+def confirm_and_delete(context: dg.OpExecutionContext, config: DocumentsConfig, platform: PlatformResource) -> None:
     """Delete documents that are gone from the source, each with a receipt."""
     run_deletion(context, config.keys, platform.get())
 
@@ -23,4 +26,4 @@ def delete_documents(context: dg.OpExecutionContext, config: DocumentsConfig, pl
 )
 def delete_documents_job() -> None:
     """Carry out deletions."""
-    delete_documents()
+    confirm_and_delete()

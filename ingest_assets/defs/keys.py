@@ -60,7 +60,11 @@ def is_named_in_config(config: DocumentsConfig | EmbeddingConfig) -> bool:
 
 
 def _partition_keys(context: dg.AssetExecutionContext) -> list[str]:
-    keys = [str(key) for key in context.partition_keys] if context.has_partition_key or context.has_partition_key_range else []
+    keys = (
+        [str(key) for key in context.partition_keys]
+        if context.has_partition_key or context.has_partition_key_range
+        else []
+    )
     if not keys:
         raise dg.Failure(
             "This run names no document: choose partitions, or give `keys` in the config. A range whose documents "

@@ -4,11 +4,11 @@ What does not belong here: printing, and what the sensors decide for themselves.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import dagster as dg
-from dagster._utils.error import SerializableErrorInfo
+from dagster_shared.error import SerializableErrorInfo
 
 from ingest_assets.checks import Verdict, run_checks
 from ingest_assets.chunk import chunker_version
@@ -66,7 +66,6 @@ class Pass:
     definitions: dg.Definitions
     are_deletions_approved: bool = False
     approved_units: int | None = None
-    announce: Callable[[DueRun], None] = lambda due: None
 
     def execute(self) -> PassResult:
         """Run everything that is due, once; documents of later changes are for the next pass.
@@ -144,7 +143,6 @@ class Pass:
 
     def _run(self, result: PassResult, due: DueRun) -> bool:
         """Execute one run; False where it stopped before its end."""
-        self.announce(due)
         executed = execute(self.definitions, self.instance, self.platform.database, due)
         result.run_ids.append(executed.run_id)
         failures = [] if executed.success else _failures(executed)

@@ -23,8 +23,8 @@ from ingest_assets.defs.keys import (
     document_keys_by_version,
     is_named_in_config,
 )
-from ingest_assets.deletion import delete_documents
 from ingest_assets.defs.partitions import document_version
+from ingest_assets.deletion import delete_documents
 from ingest_assets.embedding import EmbeddingOutcome, embed_documents, uncovered_documents
 from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
 from ingest_assets.ingest import DocumentOutcome, ingest_documents
@@ -55,11 +55,15 @@ def run_ingest(
     outcomes: list[DocumentOutcome] = []
     with _reported(context, platform):
         try:
-            for outcome in ingest_documents(platform.database, platform.source, platform.settings, keys, context.run_id):
+            for outcome in ingest_documents(
+                platform.database, platform.source, platform.settings, keys, context.run_id
+            ):
                 outcomes.append(outcome)
                 report(Progress("ingest", len(outcomes), len(keys), failed=_failed(outcomes)))
         finally:
-            records = [PartitionRecord(item.partition_key, _document_metadata(item)) for item in outcomes if item.is_good]
+            records = [
+                PartitionRecord(item.partition_key, _document_metadata(item)) for item in outcomes if item.is_good
+            ]
             for asset in context.selected_asset_keys:
                 record_materialized(context, asset, records, code_version)
     _fail_for_documents(outcomes)
@@ -115,6 +119,8 @@ def _embed_version(
     context.log.info(_summary(version, outcome))
     failed = {ids[item] for item in outcome.dead_lettered_documents}
     _record_version(context, platform, version, keys, ids, outcome, failed, code_version)
+    if outcome.failure is not None:
+        raise outcome.failure
     return sorted(failed)
 
 
@@ -179,7 +185,7 @@ def run_deletion(context: dg.OpExecutionContext, keys: Sequence[str], platform: 
     """
     with _reported(context, platform):
         for done, outcome in enumerate(delete_documents(platform.database, platform.source, keys, context.run_id), 1):
-            context.log.info(f"{outcome.partition_key}: {outcome.result}, {outcome.removed_rows} rows removed")
+            context.log.info("%s: %s, %d rows removed", outcome.partition_key, outcome.result, outcome.removed_rows)
             report(Progress("delete", done, len(keys)))
 
 

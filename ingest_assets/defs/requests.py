@@ -6,7 +6,7 @@ A run names its documents in its config, so any set of them fits into one run.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import dagster as dg
 
@@ -18,7 +18,7 @@ from ingest_assets.embedding import Lane
 Kind = Literal["ingest", "embed", "delete"]
 
 VERSION_TAG = "embedding_model_version"
-OP_NAMES: dict[Kind, str] = {"ingest": "ingest_documents", "embed": "embed_documents", "delete": "delete_documents"}
+OP_NAMES: dict[Kind, str] = {"ingest": "ingest_documents", "embed": "embed_documents", "delete": "confirm_and_delete"}
 ASSETS: dict[Kind, tuple[str, ...]] = {
     "ingest": ("documents", "chunks"),
     "embed": ("chunk_vectors", "dead_letters", "retrieval_index"),
@@ -59,6 +59,11 @@ class DueRun:
         return {"ops": {OP_NAMES[self.kind]: {"config": config}}}
 
 
+def _op_config(run: dg.DagsterRun, kind: Kind) -> dict[str, Any]:
+    operations = cast(dict[str, Any], run.run_config).get("ops", {})
+    return cast(dict[str, Any], operations.get(OP_NAMES[kind], {}).get("config", {}))
+
+
 def _dimensions(due: DueRun) -> dict[str, str]:
     """Name one of the run's partitions by its dimensions.
 
@@ -69,7 +74,13 @@ def _dimensions(due: DueRun) -> dict[str, str]:
 
 
 def due_runs(
-    kind: Kind, keys: Iterable[str], size: int, *, version: str = "", lane: Lane = "incremental", approved_units: int | None = None
+    kind: Kind,
+    keys: Iterable[str],
+    size: int,
+    *,
+    version: str = "",
+    lane: Lane = "incremental",
+    approved_units: int | None = None,
 ) -> Iterator[DueRun]:
     """Cut a set of documents into runs of at most `size`."""
     ordered = list(keys)
@@ -81,7 +92,7 @@ def keys_in_flight(runs: Sequence[dg.DagsterRun], kind: Kind, version: str = "")
     """Return documents that unfinished runs of a kind (and version) name, in their config or by partition."""
     found: set[str] = set()
     for run in runs:
-        config = run.run_config.get("ops", {}).get(OP_NAMES[kind], {}).get("config", {})
+        config = _op_config(run, kind)
         if config.get("version", "") == version:
             found.update(config.get("keys", ()))
         if kind == "ingest" and "dagster/partition" in run.tags and run.asset_selection:

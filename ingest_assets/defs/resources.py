@@ -11,7 +11,6 @@ import dagster as dg
 
 from ingest_assets.platform import Platform, open_platform
 
-
 _open = ExitStack()  # what this process holds until it ends
 atexit.register(_open.close)
 

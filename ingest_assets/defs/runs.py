@@ -47,7 +47,11 @@ def execute(
     The lease is taken before the run exists, so that a death at any moment is noticed.
     """
     run_id = str(uuid.uuid4())
-    job = definitions.resolve_job_def("delete_documents") if due.kind == "delete" else definitions.resolve_implicit_global_asset_job_def()
+    job = (
+        definitions.resolve_job_def("delete_documents")
+        if due.kind == "delete"
+        else definitions.resolve_implicit_global_asset_job_def()
+    )
     with lease(database, run_id):
         return job.execute_in_process(
             instance=instance,

@@ -56,7 +56,9 @@ def deletion_sensor(context: dg.SensorEvaluationContext, platform: PlatformResou
 )
 def embedding_sensor(context: dg.SensorEvaluationContext, platform: PlatformResource) -> dg.SensorResult:
     """Request embedding of what is not covered."""
-    return _result(list(due_embeddings(context.instance, platform.get())), "Every document is covered at every version.")
+    return _result(
+        list(due_embeddings(context.instance, platform.get())), "Every document is covered at every version."
+    )
 
 
 def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[DueRun]:
@@ -64,9 +66,7 @@ def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[Du
     report_dead_runs(instance, platform.database)
     settings = platform.settings
     discover(platform.database, platform.source, settings.source)
-    keys = pending_documents(
-        platform.database, extractor_version(settings.extract), chunker_version(settings.chunker)
-    )
+    keys = pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
     add_documents(instance, keys)
     in_flight = keys_in_flight(unfinished_runs(instance), "ingest")
     new = [key for key in keys if key not in in_flight]
@@ -79,9 +79,16 @@ def due_deletions(instance: dg.DagsterInstance, platform: Platform) -> list[DueR
     runs = unfinished_runs(instance)
     is_work_pending = bool(
         pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
-        or any(uncovered_documents(platform.database, model.version) for model in declare_models(platform.database, settings.models))
+        or any(
+            uncovered_documents(platform.database, model.version)
+            for model in declare_models(platform.database, settings.models)
+        )
     )
-    keys = overdue_deletions(platform.database, settings.source) if is_work_pending else deletable_documents(platform.database)
+    keys = (
+        overdue_deletions(platform.database, settings.source)
+        if is_work_pending
+        else deletable_documents(platform.database)
+    )
     in_flight = keys_in_flight(runs, "delete")
     return list(
         due_runs("delete", [key for key in keys if key not in in_flight], settings.source.max_documents_per_run)

@@ -56,11 +56,11 @@ def open_provider(settings: ModelSettings) -> Provider:
         SettingsError: the settings ask for what this provider does not have.
     """
     if settings.provider == "local":
-        from ingest_assets.embed.local import LocalProvider
+        from ingest_assets.embed.local import LocalProvider  # noqa: PLC0415  # only who uses it pays for it
 
         return LocalProvider(settings)
     if settings.provider == "openai":
-        from ingest_assets.embed.openai import OpenAIProvider
+        from ingest_assets.embed.openai import OpenAIProvider  # noqa: PLC0415  # a second of imports
 
         return OpenAIProvider(settings)
     raise SettingsError(f"models.provider {settings.provider} is not available yet; use local or openai.")

@@ -31,10 +31,10 @@ def check_vectors(vectors: NDArray[np.float32], count: int, dimensions: int) -> 
         AnswerRefused: there is not exactly one row for each text.
         BatchRejected: rows do not have `dimensions` numbers (`dimension_mismatch`).
     """
-    if vectors.ndim != 2 or len(vectors) != count:
+    if vectors.shape[:1] != (count,):
         raise AnswerRefused(f"{count} texts were sent and the answer has the shape {list(vectors.shape)}.")
-    if vectors.shape[1] != dimensions:
-        raise dimension_mismatch(dimensions, vectors.shape[1])
+    if vectors.shape != (count, dimensions):
+        raise dimension_mismatch(dimensions, vectors.size // count)
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
     is_good = np.isfinite(squares) & (squares > 0)

@@ -32,9 +32,9 @@ class BatchRejected(UnitRejected):
     """A request is refused for good because of some text in it; alone, each text shows whether it is the one."""
 
 
-def provider_words(message: object, texts: Iterable[str]) -> str:
+def provider_words(message: str, texts: Iterable[str]) -> str:
     """Return a provider's message fit to be stored: cut to 200 characters, empty where it quotes one of the texts."""
-    words = " ".join(message.split())[:QUOTED_CHARACTERS] if isinstance(message, str) else ""
+    words = " ".join(message.split())[:QUOTED_CHARACTERS]
     windows = [words[start : start + _WINDOW] for start in range(max(0, len(words) - _WINDOW) + 1)]
     for text in texts:
         flat = " ".join(text.split())

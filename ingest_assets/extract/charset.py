@@ -124,7 +124,7 @@ def _decode_mixed(data: bytes) -> str | None:
     sample = telling_sample(body).decode("utf-8", "surrogateescape")
     foreign = len(_FOREIGN.findall(sample))
     native = sum(char > "\x7f" for char in sample) - foreign
-    if native < 10 * foreign or native == 0:
+    if native < 3 * foreign or native == 0:
         return None
     return _FOREIGN.sub(_foreign_byte, body.decode("utf-8", "surrogateescape"))
 

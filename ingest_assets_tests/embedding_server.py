@@ -1,0 +1,272 @@
+"""An OpenAI-compatible embedding server that counts what it is asked and fails on order.
+
+Here: the server, its standing rules (fields of `EmbeddingServer`) and single faults (`server.next(...)`). Vectors come
+from the text's hash, so whoever knows the text knows the vector. Not here: anything that knows our code.
+"""
+
+import base64
+import hashlib
+import json
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Items = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What goes back over the wire; None as body closes the connection instead."""
+
+    status: int
+    body: bytes | None
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it came."""
+
+    texts: list[str]
+    parameters: dict[str, Any]  # the body without the texts
+    authorization: str | None
+
+
+Fault = Callable[["EmbeddingServer", Received], Reply]
+
+
+def vector_of(text: str, dimensions: int) -> NDArray[np.float32]:
+    """Return the vector this server has for a text, norm 1."""
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+    numbers = np.random.default_rng(seed).standard_normal(dimensions)
+    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
+
+
+def error(
+    status: int,
+    message: str = "no",
+    *,
+    code: str | None = None,
+    kind: str = "invalid_request_error",
+    param: str | None = None,
+    retry_after: object = None,
+) -> Fault:
+    """Answer with an error in OpenAI's shape."""
+    body = {"error": {"message": message, "type": kind, "code": code, "param": param}}
+    headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+    return scripted(status, body, headers)
+
+
+def scripted(status: int, body: object, headers: dict[str, str] | None = None) -> Fault:
+    """Answer with exactly this; a string is sent as HTML, anything else as JSON."""
+    data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
+    kind = "text/html" if isinstance(body, str) else "application/json"
+    return lambda _server, _request: Reply(status, data, {"Content-Type": kind, **(headers or {})})
+
+
+def rate_limited(retry_after: object = None) -> Fault:
+    """Answer 429 as a limiter does."""
+    return error(429, "Rate limit reached", code="rate_limit_exceeded", kind="requests", retry_after=retry_after)
+
+
+def insufficient_quota() -> Fault:
+    """Answer 429 as an account without money does."""
+    return error(429, "You exceeded your current quota", code="insufficient_quota", kind="insufficient_quota")
+
+
+def reset() -> Fault:
+    """Do the work, then reset the connection instead of answering."""
+    return lambda _server, _request: Reply(0, None)
+
+
+def html() -> Fault:
+    """Answer 200 with a gateway's page."""
+    return scripted(200, "<html>gateway</html>")
+
+
+def changed(change: Callable[[Items], Items | None]) -> Fault:
+    """Answer 200 with the right items after `change` has spoiled them."""
+
+    def fault(server: "EmbeddingServer", request: Received) -> Reply:
+        items = server.items(request)
+        changed_items = change(items)
+        return server.answer(items if changed_items is None else changed_items)
+
+    return fault
+
+
+def reordered() -> Fault:
+    """Answer with all items in reverse, their indexes true."""
+    return changed(lambda items: items[::-1])
+
+
+def short() -> Fault:
+    """Answer without the last item."""
+    return changed(lambda items: items[:-1])
+
+
+def duplicated() -> Fault:
+    """Answer with the first item twice and the last left out."""
+    return changed(lambda items: [items[0], *items[:-1]])
+
+
+class EmbeddingServer:
+    """A server on a free port; its fields are rules that may be changed while it runs."""
+
+    def __init__(self, dimensions: int = 8) -> None:
+        self.dimensions = dimensions
+        self.encoding: Literal["as asked", "float", "base64", "doubles"] = "as asked"
+        self.max_items: int | None = None  # more in one request is answered 400
+        self.max_tokens: int | None = None  # the same, by count_tokens over the request
+        self.max_input_tokens: int | None = None  # the same, for one text
+        self.count_tokens: Callable[[str], int] = lambda text: len(text.split())
+        self.poison: set[str] = set()  # texts that make their whole request a 400
+        self.zero: set[str] = set()  # texts whose vector is zeros
+        self.nan: set[str] = set()  # texts whose vector holds a null, as JSON has no NaN
+        self.refused_parameters: set[str] = set()
+        self.seconds: float = 0.0  # latency of a request
+        self.seconds_per_item: float = 0.0
+        self.always: Fault | None = None  # answers every request that has no fault of its own
+        self.requests: list[Received] = []
+        self.most_at_once = 0
+        self._faults: deque[Fault] = deque()
+        self._at_once = 0
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.rules = self
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The base_url for a client."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    @property
+    def texts(self) -> list[str]:
+        """Every text that was ever sent, as often as it was sent."""
+        return [text for request in self.requests for text in request.texts]
+
+    @property
+    def items_received(self) -> int:
+        """How many texts were sent."""
+        return len(self.texts)
+
+    def next(self, *faults: Fault) -> None:
+        """Answer the coming requests so, one fault each, in the order they arrive."""
+        self._faults.extend(faults)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def respond(self, request: Received) -> Reply:
+        """Count a request and answer it."""
+        with self._lock:
+            self.requests.append(request)
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            fault = self._faults.popleft() if self._faults else self._rule(request) or self.always
+        time.sleep(self.seconds + self.seconds_per_item * len(request.texts))
+        with self._lock:
+            self._at_once -= 1
+        return fault(self, request) if fault else self.answer(self.items(request))
+
+    def items(self, request: Received) -> Items:
+        """Return the right items for a request, in its encoding."""
+        asked = request.parameters.get("encoding_format", "float")
+        encoding = asked if self.encoding == "as asked" else self.encoding
+        dimensions = request.parameters.get("dimensions", self.dimensions)
+        vectors = (self._vector(text, dimensions) for text in request.texts)
+        return [
+            {"object": "embedding", "index": index, "embedding": _encoded(vector, encoding)}
+            for index, vector in enumerate(vectors)
+        ]
+
+    def answer(self, items: Items) -> Reply:
+        """Return a successful answer with these items."""
+        body = {"object": "list", "model": "m", "data": items, "usage": {"prompt_tokens": 9, "total_tokens": 9}}
+        return Reply(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
+
+    def _vector(self, text: str, dimensions: int) -> NDArray[np.float32]:
+        if text in self.zero:
+            return np.zeros(dimensions, dtype=np.float32)
+        vector = vector_of(text, dimensions)
+        if text in self.nan:
+            vector[0] = np.nan
+        return vector
+
+    def _rule(self, request: Received) -> Fault | None:
+        for parameter in self.refused_parameters & request.parameters.keys():
+            return error(400, f"Unrecognized request argument: {parameter}", param=None)
+        tokens = [self.count_tokens(text) for text in request.texts]
+        if self.max_items is not None and len(tokens) > self.max_items:
+            return error(400, f"too many inputs, at most {self.max_items}")
+        if self.max_input_tokens is not None and max(tokens) > self.max_input_tokens:
+            return error(400, f"This model's maximum context length is {self.max_input_tokens} tokens.")
+        if self.max_tokens is not None and sum(tokens) > self.max_tokens:
+            return error(400, "max_tokens_per_request", code="max_tokens_per_request")
+        if any(not text.strip() for text in request.texts):
+            return error(400, "'$.input' is invalid.")
+        if bad := self.poison.intersection(request.texts):
+            return error(400, f"The input was rejected: {next(iter(bad))}", param="input")
+        return None
+
+
+def _encoded(vector: NDArray[np.float32], encoding: str) -> object:
+    if encoding == "base64":
+        return base64.b64encode(vector.astype("<f4").tobytes()).decode()
+    if encoding == "doubles":
+        return base64.b64encode(vector.astype("<f8").tobytes()).decode()
+    return [None if np.isnan(number) else float(number) for number in vector]
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+    rules: EmbeddingServer
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Stay quiet: clients that go away in the middle are part of the tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        given = body.pop("input")
+        texts = [given] if isinstance(given, str) else list(given)
+        if not self.path.endswith("/embeddings"):
+            self._send(Reply(404, b"not found"))
+            return
+        self._send(self.server.rules.respond(Received(texts, body, self.headers.get("Authorization"))))
+
+    def _send(self, reply: Reply) -> None:
+        if reply.body is None:
+            # Lingering for no time makes close() send RST, as a crashed peer does.
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.close_connection = True
+            self.connection.close()
+            return
+        headers = {**reply.headers, "Content-Length": str(len(reply.body))}
+        lines: Iterable[str] = (f"{name}: {value}\r\n" for name, value in headers.items())
+        head = f"HTTP/1.1 {reply.status} -\r\n{''.join(lines)}\r\n"
+        self.wfile.write(head.encode() + reply.body)
+
+    def log_message(self, *_: object) -> None:
+        """Stay quiet."""
