@@ -13,7 +13,7 @@ from typing import Any
 
 EXAMPLES = Path(__file__).parent
 CORPUS, TROUBLE = EXAMPLES / "demo.toml", EXAMPLES / "trouble.toml"
-PASSAGE_CHARACTERS = 320
+PASSAGE_CHARACTERS = 360
 GOOD, BAD = 0, 1
 
 
@@ -41,11 +41,18 @@ def questions() -> list[dict[str, Any]]:
 def ask(text: str, document: str, answer: str, page: int | None = None) -> bool:
     """Ask one question, print the best passage, and tell whether it holds the answer, in the expected document."""
     [hit] = ask_json(CORPUS, "search", text, "-k", "1", expect=GOOD)
-    where = hit["document"] + (f", page {hit['page_start']}" if page else "")
+    where = hit["document"] + (f", pages {hit['page_start']} to {hit['page_end']}" if hit["page_start"] else "")
     passage = " ".join(hit["text"].split())
     print(f"\nQ: {text}\nA: {where}  (score {hit['score']:.2f})")
-    print("   " + passage[:PASSAGE_CHARACTERS] + (" …" if len(passage) > PASSAGE_CHARACTERS else ""))
-    return hit["document"] == document and answer in passage
+    print(f"   … {excerpt(passage, answer)} …")
+    is_on_page = page is None or hit["page_start"] <= page <= hit["page_end"]
+    return hit["document"] == document and answer in passage and is_on_page
+
+
+def excerpt(passage: str, answer: str) -> str:
+    """Return the part of a passage that holds the answer, or its beginning where it does not."""
+    middle = max(passage.find(answer), 0)
+    return passage[max(0, middle - PASSAGE_CHARACTERS // 2) : middle + PASSAGE_CHARACTERS // 2]
 
 
 def show(config: Path, *arguments: str, expect: int) -> None:
@@ -65,7 +72,11 @@ def run(config: Path, *arguments: str, expect: int, capture: bool) -> str:
     command = [sys.executable, "-m", "ingest_assets", "--config", str(config), *arguments]
     finished = subprocess.run(command, stdout=subprocess.PIPE if capture else None, text=True, check=False)
     if finished.returncode != expect:
-        print(finished.stdout or "", f"\nThe demo stopped: exit code {finished.returncode}, expected {expect}.", file=sys.stderr)
+        print(
+            finished.stdout or "",
+            f"\nThe demo stopped: exit code {finished.returncode}, expected {expect}.",
+            file=sys.stderr,
+        )
         raise SystemExit(finished.returncode or 1)
     return finished.stdout or ""
 

@@ -24,6 +24,7 @@ class Hit:
     score: float  # cosine similarity, 1 is best
     text: str
     page_start: int | None
+    page_end: int | None
     heading: list[str]
 
 
@@ -44,10 +45,7 @@ def search(database: Database, settings: Settings, query: str, *, k: int = 10, v
     vector = asyncio.run(_embed(declared, query))
     with database.connection() as connection:
         found = rows(connection, "search_vectors", embedding=vector, k=k, version=model.version)
-    return [
-        Hit(item["document"], str(item["chunk_id"]), item["score"], item["text"], item["page_start"], item["heading"])
-        for item in found
-    ]
+    return [Hit(**{**item, "chunk_id": str(item["chunk_id"])}) for item in found]
 
 
 async def _embed(declared: ModelSettings, query: str) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":

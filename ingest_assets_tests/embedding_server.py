@@ -78,45 +78,21 @@ def rate_limited(retry_after: object = None) -> Fault:
     return error(429, "Rate limit reached", code="rate_limit_exceeded", kind="requests", retry_after=retry_after)
 
 
-def insufficient_quota() -> Fault:
-    """Answer 429 as an account without money does."""
-    return error(429, "You exceeded your current quota", code="insufficient_quota", kind="insufficient_quota")
-
-
-def reset() -> Fault:
-    """Do the work, then reset the connection instead of answering."""
-    return lambda _server, _request: Reply(0, None)
-
-
-def html() -> Fault:
-    """Answer 200 with a gateway's page."""
-    return scripted(200, "<html>gateway</html>")
-
-
-def changed(change: Callable[[Items], Items | None]) -> Fault:
+def changed(change: Callable[[Items], Items]) -> Fault:
     """Answer 200 with the right items after `change` has spoiled them."""
-
-    def fault(server: "EmbeddingServer", request: Received) -> Reply:
-        items = server.items(request)
-        changed_items = change(items)
-        return server.answer(items if changed_items is None else changed_items)
-
-    return fault
+    return lambda server, request: server.answer(change(server.items(request)))
 
 
-def reordered() -> Fault:
-    """Answer with all items in reverse, their indexes true."""
-    return changed(lambda items: items[::-1])
+INSUFFICIENT_QUOTA = error(429, "You exceeded your quota", code="insufficient_quota", kind="insufficient_quota")
+HTML = scripted(200, "<html>gateway</html>")  # a gateway's page in place of an answer
+REORDERED = changed(lambda items: items[::-1])  # all items, their indexes true
+SHORT = changed(lambda items: items[:-1])
+DUPLICATED = changed(lambda items: [items[0], *items[:-1]])  # and the last left out
 
 
-def short() -> Fault:
-    """Answer without the last item."""
-    return changed(lambda items: items[:-1])
-
-
-def duplicated() -> Fault:
-    """Answer with the first item twice and the last left out."""
-    return changed(lambda items: [items[0], *items[:-1]])
+def reset(_server: "EmbeddingServer", _request: Received) -> Reply:
+    """Reset the connection instead of answering, the work being done."""
+    return Reply(0, None)
 
 
 class EmbeddingServer:
@@ -155,11 +131,6 @@ class EmbeddingServer:
         """Every text that was ever sent, as often as it was sent."""
         return [text for request in self.requests for text in request.texts]
 
-    @property
-    def items_received(self) -> int:
-        """How many texts were sent."""
-        return len(self.texts)
-
     def next(self, *faults: Fault) -> None:
         """Answer the coming requests so, one fault each, in the order they arrive."""
         self._faults.extend(faults)
@@ -179,10 +150,12 @@ class EmbeddingServer:
             self._at_once += 1
             self.most_at_once = max(self.most_at_once, self._at_once)
             fault = self._faults.popleft() if self._faults else self._rule(request) or self.always
-        time.sleep(self.seconds + self.seconds_per_item * len(request.texts))
-        with self._lock:
-            self._at_once -= 1
-        return fault(self, request) if fault else self.answer(self.items(request))
+        try:
+            time.sleep(self.seconds + self.seconds_per_item * len(request.texts))
+            return fault(self, request) if fault else self.answer(self.items(request))
+        finally:
+            with self._lock:
+                self._at_once -= 1
 
     def items(self, request: Received) -> Items:
         """Return the right items for a request, in its encoding."""

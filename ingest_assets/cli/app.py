@@ -150,7 +150,7 @@ def search(
     if not hits:
         console.print("Nothing is published yet; `ingest-assets run` ingests the source.")
     for hit in hits:
-        page = f", page {hit.page_start}" if hit.page_start else ""
+        page = _pages(hit.page_start, hit.page_end)
         heading = f" · {' › '.join(hit.heading)}" if hit.heading else ""
         console.print(f"[bold]{hit.score:.3f}  {hit.document}{page}[/bold]{heading}", highlight=False)
         console.print(_shortened(hit.text) + "\n", markup=False, highlight=False)
@@ -186,6 +186,12 @@ def _shortened(text: str) -> str:
     return line if len(line) <= TEXT_PREVIEW else line[:TEXT_PREVIEW] + " …"
 
 
+def _pages(first: int | None, last: int | None) -> str:
+    if first is None:
+        return ""
+    return f", page {first}" if first == last else f", pages {first}-{last}"
+
+
 def _print_totals(found: dict[str, object], documents: list[dict[str, object]]) -> None:
     columns = ("document", "status", "chunks", "dead letters", "published")
     lines = [
@@ -208,7 +214,7 @@ def _print_shown(found: dict[str, object]) -> None:
         if found.get(name):
             console.print(f"{name:>12}  {found[name]}", highlight=False, markup=False)
     for chunk in found.get("chunks") or []:  # type: ignore[attr-defined]
-        page = f", page {chunk['page_start']}" if chunk["page_start"] else ""
+        page = _pages(chunk["page_start"], chunk["page_end"])
         title = f"[{chunk['index']}] {chunk['tokens']} tokens{page} {' › '.join(chunk['heading'])}"
         console.print(f"\n{title}", style="bold", highlight=False, markup=False)
         console.print(chunk["text"].rstrip(), highlight=False, markup=False)

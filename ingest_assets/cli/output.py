@@ -42,7 +42,7 @@ def print_table(title: str, columns: Sequence[str], lines: Sequence[Sequence[Any
         is_number = bool(lines) and all(isinstance(line[index], int | float) for line in lines)
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for line in lines:
-        table.add_row(*("" if cell is None else str(cell) for cell in line))
+        table.add_row(*map(_cell, line))
     console.print(table)
 
 
@@ -74,6 +74,12 @@ def progress_shown(*, is_shown: bool) -> Iterator[None]:
 
         with listening(show):
             yield
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return "" if value is None else str(value)
 
 
 def _plain(value: Any) -> Any:
