@@ -10,7 +10,7 @@ from ingest_assets.chunk.anchors import Cut, Limits, cut_chunks
 from ingest_assets.chunk.overlap import prefix_start
 from ingest_assets.chunk.places import Places
 from ingest_assets.chunk.tokens import count_tokens
-from ingest_assets.chunk.units import Size, units
+from ingest_assets.chunk.units import Size, find_units
 from ingest_assets.records import Extracted, Heading, Span
 from ingest_assets.settings import ChunkerSettings
 
@@ -56,7 +56,7 @@ def split_text(text: str, *, max_tokens: int, min_tokens: int, headings: Sequenc
     `min_tokens` is at most half of `max_tokens`.
     """
     size = Size(max((max_tokens - min_tokens) // 3, 1), max_tokens)
-    return cut_chunks(text, units(text, headings, size), Limits(min_tokens, max_tokens))
+    return cut_chunks(text, find_units(text, headings, size), Limits(min_tokens, max_tokens))
 
 
 def _span(index: int, text: str, begins: int, cut: Cut, places: Places) -> Span:

@@ -8,14 +8,15 @@ let the versions meet.
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
 from ingest_assets.chunk.tokens import count_tokens
 from ingest_assets.chunk.units import END, Unit
 
-_BEFORE, _AFTER = 32, 32  # characters around a gap that its hash covers
+_BEFORE, _AFTER = 16, 16  # characters around a gap that its hash covers
+_STRONGER, _REPEATED = -1, 1 << 32  # below and above every hash
 
 
 class Limits(NamedTuple):
@@ -33,10 +34,10 @@ class Cut(NamedTuple):
     tokens: int  # of exactly this text
 
 
-class _End(NamedTuple):
-    """One possible end of the chunk at hand."""
+class _Gap(NamedTuple):
+    """One gap ahead, measured from the start of the chunk at hand."""
 
-    units: int  # how many of the coming units the chunk takes
+    units: int  # how many units lie before it
     position: int
     tokens: int  # sum over these units
     strength: int
@@ -57,7 +58,7 @@ def cut_chunks(text: str, units: Iterator[Unit], limits: Limits) -> Iterator[Cut
             total += unit.tokens
         if not coming:
             return
-        taken, tokens = _next_chunk(text, start, coming, limits)
+        taken, tokens = _next_chunk(text, start, list(coming), limits)
         end = start
         for _ in range(taken):
             end, spent, _ = coming.popleft()
@@ -67,13 +68,14 @@ def cut_chunks(text: str, units: Iterator[Unit], limits: Limits) -> Iterator[Cut
         start = end
 
 
-def _next_chunk(text: str, start: int, coming: deque[Unit], limits: Limits) -> tuple[int, int]:
+def _next_chunk(text: str, start: int, coming: Sequence[Unit], limits: Limits) -> tuple[int, int]:
     """Return how many units the next chunk takes and its tokens, which are 0 where these are blanks to leave out."""
+    gaps = _gaps(coming)
     blank_units = _blank_units(text, start, coming)
-    ends = _ends(coming, limits.most)[blank_units:]
-    candidates = _candidates(ends, coming, limits.fewest)
+    ends = [gap for gap in gaps[blank_units:] if gap.tokens <= limits.most]
+    candidates = _candidates(ends, gaps[-1], limits.fewest)
     while candidates:
-        end = _best(text, candidates)
+        end = _best(text, candidates, gaps, limits.fewest)
         tokens = count_tokens(text[start : end.position])
         if tokens > limits.most:
             candidates = [other for other in candidates if other.position < end.position]
@@ -88,6 +90,15 @@ def _next_chunk(text: str, start: int, coming: deque[Unit], limits: Limits) -> t
     return blank_units, 0
 
 
+def _gaps(coming: Iterable[Unit]) -> list[_Gap]:
+    gaps = []
+    tokens = 0
+    for count, unit in enumerate(coming, 1):
+        tokens += unit.tokens
+        gaps.append(_Gap(count, unit.end, tokens, unit.strength))
+    return gaps
+
+
 def _blank_units(text: str, start: int, coming: Iterable[Unit]) -> int:
     """Return how many units at the front have no visible character."""
     count = 0
@@ -98,38 +109,41 @@ def _blank_units(text: str, start: int, coming: Iterable[Unit]) -> int:
     return count
 
 
-def _ends(coming: Iterable[Unit], most: int) -> list[_End]:
-    """Return every end within the limit, nearest first."""
-    ends = []
-    tokens = 0
-    for count, unit in enumerate(coming, 1):
-        tokens += unit.tokens
-        if tokens > most:
-            break
-        ends.append(_End(count, unit.end, tokens, unit.strength))
-    return ends
-
-
-def _candidates(ends: list[_End], coming: deque[Unit], fewest: int) -> list[_End]:
+def _candidates(ends: list[_Gap], last: _Gap, fewest: int) -> list[_Gap]:
     """Return the ends that leave neither this chunk nor the rest of the text too short, as far as that is possible."""
     long_enough = [end for end in ends if end.tokens >= fewest or end.strength == END]
-    if coming[-1].strength != END:
+    if last.strength != END:
         return long_enough
-    total = sum(unit.tokens for unit in coming)
-    return [end for end in long_enough if end.strength == END or total - end.tokens >= fewest] or long_enough
+    return [end for end in long_enough if end.strength == END or last.tokens - end.tokens >= fewest] or long_enough
 
 
-def _best(text: str, ends: list[_End]) -> _End:
-    """Return the strongest end; of several the one whose hash is rare, then smallest, then the nearest."""
-    strongest = max(end.strength for end in ends)
-    ends = [end for end in ends if end.strength == strongest]
-    if len(ends) == 1:
-        return ends[0]
-    hashes = [_gap_hash(text, end.position) for end in ends]
-    if len(set(hashes)) < len(hashes):
-        often = Counter(hashes)
-        hashes = [value if often[value] == 1 else value + (1 << 32) for value in hashes]
-    return ends[hashes.index(min(hashes))]
+def _best(text: str, candidates: list[_Gap], gaps: list[_Gap], reach: int) -> _Gap:
+    """Return the strongest candidate; of several the smallest that no gap within `reach` tokens surpasses.
+
+    Where every one of them is surpassed, it is the smallest.
+    """
+    strongest = max(gap.strength for gap in candidates)
+    candidates = [gap for gap in candidates if gap.strength == strongest]
+    if len(candidates) == 1:
+        return candidates[0]
+    rivals = [gap for gap in gaps if gap.strength >= strongest]
+    ranks = _ranks(text, rivals, strongest)
+    candidates.sort(key=lambda gap: ranks[gap.position])
+    for gap in candidates:
+        rank = ranks[gap.position]
+        if all(ranks[other.position] >= rank for other in rivals if -reach < other.tokens - gap.tokens < reach):
+            return gap
+    return candidates[0]
+
+
+def _ranks(text: str, gaps: list[_Gap], strength: int) -> dict[int, int]:
+    """Return the rank of each gap by its position: lowest when stronger, then by a hash, repeated hashes last."""
+    hashes = {gap.position: _gap_hash(text, gap.position) for gap in gaps if gap.strength == strength}
+    often = Counter(hashes.values())
+    ranks = dict.fromkeys((gap.position for gap in gaps), _STRONGER)
+    for position, value in hashes.items():
+        ranks[position] = value if often[value] == 1 else value + _REPEATED
+    return ranks
 
 
 def _gap_hash(text: str, position: int) -> int:

@@ -1,7 +1,7 @@
 """The smallest parts of a text that are ever moved as a whole, each with the strength of the gap behind it.
 
 What does not belong here: the choice of the gaps that become ends of chunks.
-A part is cut finer only while it is large (see `units`): gaps inside a small one would never be chosen, because the
+A part is cut finer only while it is large (see `find_units`): gaps inside a small one would never be chosen, because the
 part's own end is always in reach and at least as strong.
 """
 
@@ -44,7 +44,7 @@ class Size(NamedTuple):
     largest: int  # except that one grapheme cluster may have so many
 
 
-def units(text: str, headings: Sequence[Heading], size: Size) -> Iterator[Unit]:
+def find_units(text: str, headings: Sequence[Heading], size: Size) -> Iterator[Unit]:
     """Yield the units of a whole text, in order and without holes.
 
     A heading counts where it starts a line. Blanks belong to the unit before them, those at the start to the first;

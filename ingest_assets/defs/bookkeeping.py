@@ -17,6 +17,16 @@ from dagster._core.events import AssetMaterializationPlannedData, EventSpecificD
 from ingest_assets.checks import Verdict
 
 
+@dataclass(slots=True)
+class Spent:
+    """Time this process has spent on telling Dagster about partitions."""
+
+    seconds: float = 0.0
+
+
+spent = Spent()
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionRecord:
     """One partition that was materialized, and what is worth reading about it."""
@@ -118,5 +128,7 @@ def _entry(
 
 
 def _store(context: dg.AssetExecutionContext, events: Sequence[EventLogEntry]) -> None:
+    began = time.perf_counter()
     if events:
         context.instance.event_log_storage.store_event_batch(events)
+    spent.seconds += time.perf_counter() - began

@@ -4,7 +4,8 @@ What does not belong here: printing, and what the sensors decide for themselves.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -13,6 +14,7 @@ from dagster_shared.error import SerializableErrorInfo
 from ingest_assets.checks import Verdict, run_checks
 from ingest_assets.chunk import chunker_version
 from ingest_assets.database import rows
+from ingest_assets.defs.bookkeeping import spent
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
 from ingest_assets.defs.report import CAUSE, check_context
 from ingest_assets.defs.requests import DueRun, due_runs
@@ -54,6 +56,7 @@ class PassResult:
     left_to_others: int = 0
     sent_tokens: int = 0
     failed_runs: list[FailedRun] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage; bookkeeping is part of ingest and embed
     checks: list[Verdict] = field(default_factory=list)
 
 
@@ -73,7 +76,7 @@ class Pass:
         Raises:
             EnvironmentProblem: the source cannot be listed, or a model cannot be loaded; nothing was begun.
         """
-        platform = self.platform
+        platform, began = self.platform, time.perf_counter()
         replaced = report_dead_runs(self.instance, platform.database)
         synchronise_versions(self.instance, live_models(platform.database))
         found = discover(
@@ -82,14 +85,20 @@ class Pass:
             platform.settings.source,
             are_deletions_approved=self.are_deletions_approved,
         )
-        result = PassResult(found, replaced)
+        result = PassResult(found, replaced, seconds={"discover": time.perf_counter() - began})
         self._require_models()
-        self._ingest(result)
-        for model in self._models():
-            self._embed(result, model)
-        self._delete(result)
+        before = spent.seconds
+        with _timed(result, "ingest"):
+            self._ingest(result)
+        with _timed(result, "embed"):
+            for model in self._models():
+                self._embed(result, model)
+        result.seconds["bookkeeping"] = spent.seconds - before
+        with _timed(result, "delete"):
+            self._delete(result)
         self._count(result)
-        result.checks = run_checks(check_context(platform, None))
+        with _timed(result, "checks"):
+            result.checks = run_checks(check_context(platform, None))
         return result
 
     def _models(self) -> list[ModelVersion]:
@@ -155,6 +164,13 @@ class Pass:
                 for name, value in item.items():
                     setattr(result, name, int(value))
         result.ingested -= result.rejected
+
+
+@contextmanager
+def _timed(result: PassResult, stage: str) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    result.seconds[stage] = time.perf_counter() - began
 
 
 def _deepest(error: SerializableErrorInfo | None) -> str:
