@@ -24,7 +24,9 @@ from ingest_assets.settings import SECRET_KEYS, ModelSettings, Settings, load_se
 
 PROJECT = Path(__file__).parents[1]
 PACKAGE = PROJECT / "ingest_assets"
-PAGES = sorted([PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md", *PROJECT.glob("docs/**/*.md")])
+PAGES = {
+    path: path.read_text(encoding="utf-8") for path in sorted([*PROJECT.glob("*.md"), *PROJECT.glob("docs/**/*.md")])
+}
 COMMANDS = typer.main.get_command(app)
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
@@ -36,6 +38,7 @@ SECTIONS = {
 OTHER_READERS = {
     "extract.ocr": {"ingest.py"},  # names the extractor's version
     "extract.timeout_seconds": {"embed/openai.py"},  # the setting of the same name of a model
+    "models.region": {"source/client.py"},  # the setting of the same name of a bucket
     "models.requests_per_minute": {"status.py"},  # the estimate of `plan`
     "models.tokens_per_minute": {"status.py"},  # as above
     "alerts.urls": {"cli/dev.py", "cli/db.py", "defs/storage.py", "embedded.py", "platform.py"},  # a platform's urls
@@ -63,7 +66,7 @@ def section(text: str, heading: str) -> str:
 
 
 def table(text: str) -> list[list[str]]:
-    """Return the cells of every table row below its header; a bar inside a cell is written `\\|`."""
+    """Return the cells of every table row below its header; a bar inside a cell is escaped by a backslash."""
     found, is_body = [], False
     for line in text.splitlines():
         if not line.startswith("|"):
@@ -85,21 +88,24 @@ def commands_in(line: str) -> Iterator[list[str]]:
     lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     words: list[str] | None = None
-    for token in lexer:
-        if set(token) <= set("();<>|&"):
+    for word in lexer:
+        if set(word) <= set("();<>|&"):
             if words is not None:
                 yield words
             words = None
         elif words is not None:
-            words.append(token)
-        elif token == "ingest-assets" or token.endswith("/ingest-assets"):
+            words.append(word)
+        elif re.fullmatch(r"(.*/)?ingest-assets", word):
             words = []
     if words is not None:
         yield words
 
 
 def parse(words: list[str]) -> None:
-    """Parse a command as the command line does, without running it; a mistake raises its usage error."""
+    """Parse a command as the command line does, without running it; a mistake raises its usage error.
+
+    A command's bare name is a mention of it, and complete as it is.
+    """
     command, rest, name = COMMANDS, list(words), "ingest-assets"
     while hasattr(command, "commands"):
         while rest and rest[0].startswith("-"):
@@ -113,17 +119,16 @@ def parse(words: list[str]) -> None:
         name = rest.pop(0)
         assert name in command.commands, f"there is no command {name}; there are {', '.join(command.commands)}"
         command = command.commands[name]
-    if not {"-h", "--help"} & set(rest):
+    if rest and not {"-h", "--help"} & set(rest):
         command.make_context(name, rest)
 
 
 def documented_commands() -> list[tuple[str, list[str]]]:
     """Return where a command stands, and its words."""
     found = []
-    for page in PAGES:
-        text = page.read_text(encoding="utf-8")
+    for page, text in PAGES.items():
         lines = [line for block in blocks(text, "sh", "console") for line in block.splitlines()]
-        lines += [span for span in spans(text) if span.startswith("ingest-assets ")]
+        lines += [span for span in spans(text) if "ingest-assets " in span]
         found += [(page.name, words) for line in lines for words in commands_in(line)]
     return found
 
@@ -148,14 +153,19 @@ def advised_commands() -> list[tuple[str, list[str]]]:
     return found
 
 
-@pytest.mark.parametrize(("page", "words"), documented_commands(), ids=lambda value: shlex.join(value) if isinstance(value, list) else value)
+def shown(value: str | list[str]) -> str:
+    """Return a test's parameter as its id."""
+    return value if isinstance(value, str) else shlex.join(value)
+
+
+@pytest.mark.parametrize(("page", "words"), documented_commands(), ids=shown)
 def test_every_documented_command_exists_with_its_options(page: str, words: list[str]) -> None:
     """A reader who copies a line gets no usage error."""
     assert page
     parse(words)
 
 
-@pytest.mark.parametrize(("module", "words"), advised_commands(), ids=lambda value: shlex.join(value) if isinstance(value, list) else value)
+@pytest.mark.parametrize(("module", "words"), advised_commands(), ids=shown)
 def test_every_command_that_a_message_advises_exists(module: str, words: list[str]) -> None:
     """An error that names the way out names one that is there."""
     assert module
@@ -183,7 +193,10 @@ def test_every_make_target_that_is_named_exists_and_every_one_is_described() -> 
     named = {
         target
         for page in PAGES
-        for code in (*blocks(page.read_text(encoding="utf-8"), "sh", "console"), *spans(page.read_text(encoding="utf-8")))
+        for code in (
+            *blocks(PAGES[page], "sh", "console"),
+            *spans(PAGES[page]),
+        )
         for target in re.findall(r"(?:^|&& )make (\w+)", code, re.MULTILINE)
     }
     assert named <= targets
@@ -213,7 +226,14 @@ def kind_of(annotation: Any, metadata: tuple[Any, ...] = ()) -> str:
         return " or ".join(f"`{item}`" for item in inner)
     if origin is tuple:
         return "list of texts"
-    words = {str: "text", int: "integer", float: "number", bool: "true or false", Path: "path", SecretStr: "secret text"}
+    words = {
+        str: "text",
+        int: "integer",
+        float: "number",
+        bool: "true or false",
+        Path: "path",
+        SecretStr: "secret text",
+    }
     limits = [
         f"{sign} {getattr(item, name):g}"
         for item in metadata
@@ -240,21 +260,26 @@ def default_of(field: FieldInfo) -> str:
 def expected_settings() -> list[list[str]]:
     """Return the rows of the table of settings."""
     return [
-        [f"`{name}.{key}`", kind_of(field.annotation, tuple(field.metadata)), default_of(field), field.description or ""]
+        [
+            f"`{name}.{key}`",
+            kind_of(field.annotation, tuple(field.metadata)),
+            default_of(field),
+            field.description or "",
+        ]
         for name, model in SECTIONS.items()
         for key, field in model.model_fields.items()
     ]
 
 
-def readers(key: str) -> set[str]:
-    """Return modules that read an attribute of this name."""
-    return {
-        str(path.relative_to(PACKAGE))
-        for path in PACKAGE.rglob("*.py")
-        if path.name != "settings.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr == key
-    }
+def readers() -> dict[str, set[str]]:
+    """Return for each attribute the modules that read one of its name."""
+    found: dict[str, set[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        if path.name != "settings.py":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Attribute):
+                    found.setdefault(node.attr, set()).add(str(path.relative_to(PACKAGE)))
+    return found
 
 
 def test_the_table_of_settings_is_that_of_the_code() -> None:
@@ -265,12 +290,15 @@ def test_the_table_of_settings_is_that_of_the_code() -> None:
 
 def test_settings_without_effect_are_named_and_only_these() -> None:
     """Nobody tunes a setting that nothing reads, and one that is read leaves the list."""
-    listed = [row[0].strip("`") for row in table(section(text_of("docs/configuration.md"), "Declared, not yet in effect"))]
+    listed = [
+        row[0].strip("`") for row in table(section(text_of("docs/configuration.md"), "Declared, not yet in effect"))
+    ]
+    found = readers()
     unread = [
         f"{name}.{key}"
         for name, model in SECTIONS.items()
         for key in model.model_fields
-        if not readers(key) - OTHER_READERS.get(f"{name}.{key}", set())
+        if not found.get(key, set()) - OTHER_READERS.get(f"{name}.{key}", set())
     ]
     assert listed == unread
 
@@ -281,8 +309,8 @@ def test_every_setting_that_a_page_names_exists() -> None:
     named = [
         (page.name, span)
         for page in PAGES
-        for span in spans(page.read_text(encoding="utf-8"))
-        if (match := pattern.fullmatch(span)) and match[2] not in SECTIONS[match[1]].model_fields and not match[2] == "py"
+        for span in spans(PAGES[page])
+        if (match := pattern.fullmatch(span)) and match[2] not in SECTIONS[match[1]].model_fields and match[2] != "py"
     ]
     assert named == []
 
@@ -291,19 +319,19 @@ def test_every_environment_variable_that_a_page_names_exists() -> None:
     """`INGEST_SECTION__NAME` is the spelling of a setting, and each secret has its variable in the page of settings."""
     known = {f"INGEST_{name}__{key}".upper() for name, model in SECTIONS.items() for key in model.model_fields}
     known |= {"INGEST_CONFIG", "INGEST_MODELS"}
-    for page in PAGES:
-        named = set(re.findall(r"\bINGEST_[A-Z_]*[A-Z]\b", page.read_text(encoding="utf-8")))
+    for page, content in PAGES.items():
+        named = set(re.findall(r"\bINGEST_[A-Z_]*[A-Z]\b", content))
         assert named - {"INGEST_SECTION__NAME"} <= known, page.name
     text = text_of("docs/configuration.md")
     assert [key for key in SECRET_KEYS if f"`INGEST_{key[0]}__{key[1]}`".upper() not in text.upper()] == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page.read_text(encoding="utf-8"), "toml")], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(PAGES[page], "toml")], ids=lambda page: page.name)
 def test_every_example_of_a_settings_file_loads(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An example can be copied."""
     for name in ("INGEST_CONFIG", "INGEST_SOURCE__URL"):
         monkeypatch.delenv(name, raising=False)
-    for text in blocks(page.read_text(encoding="utf-8"), "toml"):
+    for text in blocks(PAGES[page], "toml"):
         (tmp_path / "ingest.toml").write_text(text, encoding="utf-8")
         load_settings(tmp_path / "ingest.toml")
 
@@ -328,7 +356,7 @@ def test_every_reason_says_what_it_means_and_what_to_do() -> None:
 def test_every_check_is_explained_in_its_order() -> None:
     """One section per check: asset, severity, what it means, where to look, what mends it."""
     text = text_of("docs/checks.md")
-    assert [name for name in re.findall(r"^## `(\w+)`$", text, re.MULTILINE)] == [check.name for check in CHECKS]
+    assert re.findall(r"^## `(\w+)`$", text, re.MULTILINE) == [check.name for check in CHECKS]
     for check in CHECKS:
         body = section(text, f"`{check.name}`")
         assert f"Asset `{check.asset}`, severity {check.severity}." in body
@@ -346,13 +374,15 @@ def slug(heading: str) -> str:
 def test_every_relative_link_resolves() -> None:
     """Files exist, and so do the headings that anchors point at."""
     broken = []
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", page.read_text(encoding="utf-8"))):
+    for page, content in PAGES.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", content)):
             if re.match(r"[a-z]+:", target):
                 continue
             name, _, anchor = target.partition("#")
             path = (page.parent / name).resolve() if name else page
-            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else []
+            headings = (
+                re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else []
+            )
             if not path.exists() or (anchor and anchor not in map(slug, headings)):
                 broken.append((page.name, target))
     assert broken == []
@@ -364,8 +394,8 @@ def test_every_page_is_linked_from_the_readme_or_from_a_page_it_links() -> None:
     pages = [page for page in PAGES if page.parent == PROJECT / "docs"]
     assert [page.name for page in pages if f"(docs/{page.name})" not in readme] == []
     decisions = sorted((PROJECT / "docs" / "decisions").glob("*.md"))
-    listed = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert [page.name for page in decisions if page.name not in listed.replace(page.read_text(encoding="utf-8"), "")] == []
+    listed = "\n".join(PAGES[page] for page in PAGES)
+    assert [page.name for page in decisions if page.name not in listed.replace(PAGES[page], "")] == []
 
 
 def mapped_paths() -> list[str]:
@@ -390,7 +420,7 @@ def test_every_path_that_a_page_names_exists() -> None:
     named = [
         (page.name, span)
         for page in PAGES
-        for span in spans(page.read_text(encoding="utf-8"))
+        for span in spans(PAGES[page])
         if pattern.fullmatch(span) and not (PROJECT / span).exists()
     ]
     assert named == []
@@ -402,14 +432,25 @@ def test_every_table_view_and_function_that_a_page_names_exists() -> None:
     named = {
         (page.name, name)
         for page in PAGES
-        for name in re.findall(r"\b(?:ingest|serving)\.[a-z_]+\b", page.read_text(encoding="utf-8"))
+        for name in re.findall(r"\b(?:ingest|serving)\.[a-z_]+\b", PAGES[page])
         if name not in ("ingest.toml", "ingest.py", "serving.index_")
     }
     assert sorted(item for item in named if not re.search(rf"\b{re.escape(item[1])}\b", made)) == []
 
 
+def test_no_inline_code_is_broken_across_lines() -> None:
+    """The other tests read whole commands, and so does whoever copies one."""
+    broken = [
+        (page.name, line)
+        for page, content in PAGES.items()
+        for line in BLOCK.sub("", content).splitlines()
+        if line.count("`") % 2
+    ]
+    assert broken == []
+
+
 def test_every_example_in_python_compiles() -> None:
     """A sample has no syntax error."""
-    for page in PAGES:
-        for text in blocks(page.read_text(encoding="utf-8"), "python"):
+    for page, content in PAGES.items():
+        for text in blocks(content, "python"):
             compile(text, page.name, "exec")

@@ -30,7 +30,7 @@ def everything(deployment: Deployment) -> dict[str, list[dict[str, object]]]:
 
 def fill(deployment: Deployment) -> None:
     """Write enough documents that a run takes a while in each of its stages."""
-    for number in range(120):
+    for number in range(60):
         deployment.write(f"{number:03}.md", f"# Note {number}\n\n" + paragraphs(number, 12))
     deployment.write("empty.txt", b"")
 
@@ -78,4 +78,4 @@ def test_a_killed_run_is_reported_as_failed_and_replaced(deployment: Deployment)
     [lease] = deployment.query("SELECT run_id FROM ingest.run_leases")
     result = deployment.json("run", code=1)
     assert result["replaced_runs"] == [lease["run_id"]]
-    assert deployment.json("status", code=1)["documents"]["complete"] == 120
+    assert deployment.json("status", code=1)["documents"]["complete"] == 60
