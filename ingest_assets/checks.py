@@ -196,7 +196,7 @@ CHECKS = (
         "chunks",
         "ERROR",
         "No document counts as indexed while it has text and no chunk.",
-        "Run `ingest-assets dead-letters retry DOCUMENT`, then `ingest-assets run`.",
+        "Materialize the offenders' partitions of `documents` and `chunks` again.",
         _no_empty_success,
     ),
     Check(
@@ -204,7 +204,7 @@ CHECKS = (
         "chunk_vectors",
         "ERROR",
         "A run's units add up to its plan; each chunk of a covered document has one of vector and dead letter.",
-        "Run `ingest-assets status DOCUMENT` for an offender, then `ingest-assets run`.",
+        "`ingest-assets status DOCUMENT` shows an offender; materialize its `chunk_vectors` partition again.",
         _count_reconciliation,
     ),
     Check(

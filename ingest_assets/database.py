@@ -1,6 +1,6 @@
 """Connections: the pool, transactions that are tried again, and errors of the server told apart.
 
-What does not belong here: statements (`store/`), and where the server is (`embedded.py`).
+What does not belong here: statements (`sql/`), and where the server is (`embedded.py`).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -89,4 +89,4 @@ def _bury(connection: Connection, document: DictRow, models: Sequence[ModelVersi
         run_id=run_id,
         removed=Jsonb(removed),
     )
-    return sum(removed.values())
+    return int(sum(removed.values()))

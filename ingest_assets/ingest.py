@@ -122,7 +122,7 @@ class _Worker:
         return self.source.read(key, max(limits.max_bytes, limits.max_text_bytes))
 
     def _is_known(self, document: DictRow, digest: bytes) -> bool:
-        return (
+        return bool(
             document["status"] == "accepted"
             and document["is_intact"]
             and document["content_sha256"] == digest

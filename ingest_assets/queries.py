@@ -1,6 +1,6 @@
 """Reads `sql/*.sql` into named statements.
 
-What does not belong here: running them (`store/`), and migrations (`schema.py`).
+What does not belong here: running them (`database.py`), and migrations (`schema.py`).
 A block is `-- name: x`, comment lines that say what it does and returns, then one statement.
 """
 
@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import LiteralString, cast
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -33,8 +33,7 @@ def statements() -> Mapping[str, LiteralString]:
         for line, name, text in _blocks(path):
             if name in found or not text:
                 raise ValueError(f"{path.name}:{line}: the statement {name} {'stands twice' if text else 'is empty'}")
-            # These texts come from files of this package only, never from input: that is what LiteralString asks for.
-            found[name] = cast(LiteralString, text)
+            found[name] = text  # from files of this package only, never from input: what LiteralString asks for
     return found
 
 

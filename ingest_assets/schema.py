@@ -1,6 +1,6 @@
 """Applies `sql/migrations/NNNN_name.sql` in order, each once, under a lock.
 
-What does not belong here: statements that steps run (`queries.py`), and per-version tables (`store/models.py`).
+What does not belong here: statements that steps run (`queries.py`), and per-version tables (`models.py`).
 """
 
 import hashlib

@@ -200,7 +200,7 @@ def test_a_poison_text_is_found_and_its_neighbours_are_embedded(embedding_server
     assert counters.requests <= 2 * (1 + 2 * 5) + 1
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bad=st.sets(st.integers(0, 30)), size=st.integers(1, 31))
 def test_any_poison_texts_anywhere_reject_exactly_themselves(
     embedding_server: EmbeddingServer, bad: set[int], size: int

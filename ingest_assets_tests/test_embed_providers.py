@@ -258,6 +258,7 @@ def test_a_reordered_answer_is_put_in_order_by_index(embedding_server: Embedding
         [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": "!!"}],
         [{"index": 0, "embedding": [1, 2]}, {"index": 1, "embedding": ["a", "b"]}],
         [{"index": index, "embedding": [1, 2]} for index in (0, 1, 2)],
+        [{"index": index, "embedding": [1, 2]} for index in (0, 1, 1)],
         ["text", "text"],
     ],
 )

@@ -39,7 +39,7 @@ def list_letters(document: Document = None, reason: ReasonOption = None, as_json
 
 @app.command(
     "retry",
-    epilog="Examples: `ingest-assets dead-letters retry manuals/pump.pdf` · `… retry --reason timeout` · `… retry --all`",
+    epilog="Examples: `ingest-assets dead-letters retry manuals/pump.pdf` · `… retry --reason corrupt` · `… --all`",
 )
 def retry(
     document: Document = None, reason: ReasonOption = None, everything: All = False, as_json: JSON = False

@@ -4,6 +4,7 @@ What does not belong here: Dagster's daemon and the command line.
 A run names its documents in its config, so any set of them fits into one run.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -24,6 +25,7 @@ ASSETS: dict[Kind, tuple[str, ...]] = {
     "embed": ("chunk_vectors", "dead_letters", "retrieval_index"),
     "delete": (),
 }
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 30.0, 3600.0
 PRIORITY: dict[Lane, str] = {"incremental": "5", "backfill": "-5"}
 
 
@@ -57,6 +59,25 @@ class DueRun:
             if self.approved_units is not None:
                 config["approved_units"] = self.approved_units
         return {"ops": {OP_NAMES[self.kind]: {"config": config}}}
+
+
+def resting_keys(failed: Sequence[dg.RunRecord], kind: Kind, version: str, now: float) -> set[str]:
+    """Return documents that unsuccessful runs named lately: each failure doubles the time until the next attempt.
+
+    `failed` are records of failed runs of the last day, in any order; `now` is in seconds of the epoch.
+    """
+    ended: dict[str, list[float]] = defaultdict(list)
+    for record in failed:
+        config = _op_config(record.dagster_run, kind)
+        if config.get("version", "") == version:
+            for key in config.get("keys", ()):
+                ended[key].append(record.end_time or record.update_timestamp.timestamp())
+    return {key for key, times in ended.items() if now < max(times) + rest_seconds(len(times))}
+
+
+def rest_seconds(failures: int) -> float:
+    """Return how long a document rests after so many failed runs: 30 s, doubling, at most an hour."""
+    return min(FIRST_REST_SECONDS * 2.0 ** (failures - 1), LONGEST_REST_SECONDS)
 
 
 def _op_config(run: dg.DagsterRun, kind: Kind) -> dict[str, Any]:

@@ -4,6 +4,8 @@ What does not belong here: choosing documents (`requests.py`) and what bodies do
 """
 
 import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
@@ -20,9 +22,19 @@ UNFINISHED = [
 ]
 
 
+FAILED_RUNS = 200  # the newest; more failures than these within a day rest for the longest time anyway
+
+
 def unfinished_runs(instance: dg.DagsterInstance) -> list[dg.DagsterRun]:
     """Return runs that have not ended."""
     return list(instance.get_runs(filters=dg.RunsFilter(statuses=UNFINISHED)))
+
+
+def failed_runs(instance: dg.DagsterInstance) -> Sequence[dg.RunRecord]:
+    """Return records of runs that failed within the last day."""
+    since = datetime.now(tz=UTC) - timedelta(days=1)
+    filters = dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE], updated_after=since)
+    return instance.get_run_records(filters=filters, limit=FAILED_RUNS)
 
 
 def report_dead_runs(instance: dg.DagsterInstance, database: Database) -> list[str]:

@@ -4,13 +4,15 @@ What does not belong here: the state itself (`discovery.py`, `embedding.py`) and
 No run keys: Dagster would never repeat a run that failed. What is in flight is not requested again.
 """
 
+import time
+
 import dagster as dg
 
 from ingest_assets.chunk import chunker_version
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
-from ingest_assets.defs.requests import ASSETS, DueRun, due_runs, keys_in_flight
+from ingest_assets.defs.requests import ASSETS, DueRun, due_runs, keys_in_flight, resting_keys
 from ingest_assets.defs.resources import PlatformResource
-from ingest_assets.defs.runs import report_dead_runs, unfinished_runs
+from ingest_assets.defs.runs import failed_runs, report_dead_runs, unfinished_runs
 from ingest_assets.discovery import deletable_documents, discover, overdue_deletions, pending_documents
 from ingest_assets.embedding import Lane, uncovered_documents
 from ingest_assets.ingest import extractor_version
@@ -101,13 +103,13 @@ def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[Due
     declared = load_settings().models
     models = declare_models(platform.database, declared)
     synchronise_versions(instance, models)
-    runs = unfinished_runs(instance)
+    runs, failed = unfinished_runs(instance), failed_runs(instance)
     due: list[DueRun] = []
     for model in models:
         if all(item.version != model.version for item in declared):
             continue
-        in_flight = keys_in_flight(runs, "embed", model.version)
-        keys = [key for key in uncovered_documents(platform.database, model.version) if key not in in_flight]
+        held = keys_in_flight(runs, "embed", model.version) | resting_keys(failed, "embed", model.version, time.time())
+        keys = [key for key in uncovered_documents(platform.database, model.version) if key not in held]
         add_documents(instance, keys)
         size = platform.settings.source.max_documents_per_run
         due += due_runs("embed", keys, size, version=model.version, lane=lane_of(model, models))

@@ -64,10 +64,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     if not pattern:
         raise SettingsError("An empty pattern in source.include or source.exclude; leave it out, or write **.")
     body = pattern.removeprefix("/") + ("**" if pattern.endswith("/") else "")
-    if pattern.startswith("/"):
-        start = "/?"  # a key may begin with a slash, where the prefix of the url does not end in one
-    else:
-        start = "" if "/" in body else "(?:.*/)?"
+    start = "" if pattern.startswith("/") or "/" in body else "(?:.*/)?"
     try:
         return re.compile(start + "".join(_translate(token) for token in _TOKENS.finditer(body)), re.DOTALL)
     except re.error as error:

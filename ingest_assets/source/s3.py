@@ -7,6 +7,7 @@ Left out: folder markers (key ends in "/", no bytes) and an object named exactly
 
 from collections.abc import Iterator
 from datetime import datetime
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from botocore.exceptions import (
@@ -183,7 +184,7 @@ def _object_failure(code: str, status: int) -> DocumentUnreadable:
         return DocumentUnreadable(Reason.NOT_FOUND, "the object is not in the bucket any more")
     if code == "InvalidObjectState":
         return DocumentUnreadable(Reason.ARCHIVED, "the object is archived; restore it")
-    if status == 429 or status >= 500:
+    if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return DocumentUnreadable(Reason.TIMEOUT, f"the store failed on this object ({code or status})")
     # 403, a disabled KMS key (400), an object under a customer's own key (400): permission, in one way or another.
     detail = f"the store refuses the object ({code or status}); allow reading it"

@@ -37,6 +37,9 @@ BEGIN
         RAISE EXCEPTION 'the query vector has % dimensions, but % has %',
             vector_dims(query_embedding), served.version, served.dimensions USING ERRCODE = 'data_exception';
     END IF;
+    -- HNSW returns at most ef_search rows, and fewer where rows it found were deleted: look for as many as are asked for.
+    PERFORM set_config('hnsw.ef_search', least(greatest(k, 40), 1000)::text, true),
+        set_config('hnsw.iterative_scan', 'strict_order', true);
     RETURN QUERY EXECUTE format(
         'SELECT i.source_key, i.document_id, i.chunk_id, 1 - (i.embedding <=> $1::%1$s(%2$s)), i.text,'
         ' i.page_start, i.page_end, i.heading, i.metadata'
