@@ -167,7 +167,7 @@ class _Worker:
             )
             return True
 
-        if not self.database.transact(record):
+        if not self.database.transact(record, is_derived=True):
             return _outcome(document, "superseded", detail="another run decided on this document meanwhile")
         return _outcome(
             document,
@@ -190,7 +190,7 @@ class _Worker:
             run(connection, "close_document_letters", document_id=document["document_id"], failing_stage=None)
             return True
 
-        if not self.database.transact(record):
+        if not self.database.transact(record, is_derived=True):
             return _outcome(document, "superseded", detail="another run decided on this document meanwhile")
         with self.database.connection() as connection:
             chunks = rows(connection, "current_chunks", document_id=document["document_id"])
@@ -252,7 +252,7 @@ class _Worker:
             )
             return True
 
-        if not self.database.transact(record):
+        if not self.database.transact(record, is_derived=True):
             return _outcome(document, "superseded", detail="another run decided on this document meanwhile")
         return _outcome(document, "rejected", stage=stage, reason=error.reason, detail=error.detail)
 

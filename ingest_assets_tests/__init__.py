@@ -1,0 +1,1 @@
+"""Tests of ingest-assets, on real parts."""

@@ -1,9 +1,12 @@
 """The main job on a bucket, over HTTP."""
 
+from pathlib import Path
 from typing import Any
 
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
+
+CORPUS = Path(__file__).parents[1] / "examples" / "corpus"
 
 
 def test_a_bucket_becomes_an_index_and_stays_true_to_it(
@@ -49,3 +52,27 @@ def test_a_bucket_that_does_not_exist_is_said_with_what_to_do(
     deployment.configure(f'[source]\nurl = "s3://no-such-bucket/in/"\nendpoint_url = "{moto_server}"\n')
     assert "no-such-bucket" in deployment.json("run", code=2)["error"]
     assert deployment.query("SELECT FROM ingest.source_listings") == []
+
+
+def test_the_example_corpus_gives_the_same_index_from_a_bucket_as_from_a_folder(
+    deployment: Deployment, moto_server: str, s3: Any, bucket: str, aws_environment: None
+) -> None:
+    """Five formats, through HTTP and from disk: the same texts, chunks and vectors."""
+    files = [path for path in CORPUS.rglob("*") if path.is_file()]
+    for path in files:
+        s3.put_object(Bucket=bucket, Key=f"docs/{path.relative_to(CORPUS).as_posix()}", Body=path.read_bytes())
+    deployment.configure(f'[source]\nurl = "s3://{bucket}/docs/"\nendpoint_url = "{moto_server}"\n')
+    deployment.command("run")
+    assert deployment.json("status")["documents"]["complete"] == len(files)
+    content = (
+        "SELECT d.source_key, c.chunk_index, c.text, c.page_start, c.heading, v.embedding::text FROM ingest.documents d"
+        " JOIN ingest.chunks c USING (document_id, generation) JOIN ingest.chunk_vectors v USING (chunk_id)"
+        " ORDER BY 1, 2"
+    )
+    from_bucket = deployment.query(content)
+    deployment.configure(f'[source]\nurl = "{CORPUS}"\n')
+    moved = deployment.json("run", "--approve-deletions")
+    assert (moved["embedded"], moved["deleted"]) == (0, len(files))
+    assert deployment.query(content) == from_bucket
+    [best] = deployment.json("search", "How much is the yearly standing charge for a 25 mm water meter?", "-k", "1")
+    assert (best["document"], "96.50" in best["text"]) == ("web/tariffs.html", True)

@@ -59,3 +59,7 @@ SELECT
     coalesce(sum(embedded), 0) AS embedded, coalesce(sum(dead_lettered), 0) AS dead_lettered,
     coalesce(sum(left_to_others), 0) AS left_to_others, coalesce(sum(sent_tokens), 0) AS sent_tokens
 FROM ingest.embedding_runs WHERE run_id = ANY (%(run_ids)s)
+
+-- name: relax_commit
+-- Let this transaction's commit return before it is on disk.
+SET LOCAL synchronous_commit = off

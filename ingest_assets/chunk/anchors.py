@@ -15,7 +15,7 @@ from zlib import crc32
 from ingest_assets.chunk.tokens import count_tokens
 from ingest_assets.chunk.units import END, Unit
 
-_BEFORE, _AFTER = 16, 16  # characters around a gap that its hash covers
+_BEFORE, _AFTER = 12, 4  # characters around a gap that its hash covers
 _STRONGER, _REPEATED = -1, 1 << 32  # below and above every hash
 
 

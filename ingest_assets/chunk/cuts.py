@@ -77,14 +77,14 @@ def _word_groups(text: str) -> Iterator[int]:
 
 
 def pieces(text: str) -> Iterator[int]:
-    """Yield offsets where a rolling hash over the last 32 clusters is small, so that equal text is cut equally."""
+    """Yield offsets where a rolling hash over the last 16 clusters is small, so that equal text is cut equally."""
     rolling, position, cut = 0, 0, 0
     limit = (1 << 32) // _CHARACTERS_PER_PIECE
     last = len(text.rstrip())
     for cluster in graphemes(text[:last]):
         position += len(cluster)
         value = ord(cluster) if len(cluster) == 1 else crc32(cluster.encode("utf-8", "surrogatepass"))
-        rolling = ((rolling << 1) + value * _MIX) & 0xFFFFFFFF
+        rolling = ((rolling << 2) + value * _MIX) & 0xFFFFFFFF
         size = position - cut
         if (rolling < limit and size >= _SHORTEST_PIECE or size >= _LONGEST_PIECE) and position < last:
             yield position
