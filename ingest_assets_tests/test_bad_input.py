@@ -64,9 +64,8 @@ def test_an_unknown_setting_is_said(deployment: Deployment) -> None:
 def test_a_model_that_cannot_be_loaded_is_said_before_anything_is_written(deployment: Deployment) -> None:
     """No document is read for a model that is not there."""
     deployment.write("pumps.md", paragraphs(1, 3))
-    deployment.configure(
-        '[source]\nurl = "inbox"\n[[models]]\nversion = "x"\nprovider = "local"\nmodel = "no-such-model"\ndimensions = 256\n'
-    )
+    model = 'version = "x"\nprovider = "local"\nmodel = "no-such-model"\ndimensions = 256\n'
+    deployment.configure('[source]\nurl = "inbox"\n[[models]]\n' + model)
     assert "no-such-model" in deployment.json("run", code=2)["error"]
     assert deployment.query("SELECT FROM ingest.chunks") == []
 

@@ -166,8 +166,8 @@ def test_offenders_are_counted_exactly_and_shown_capped(ask: Ask, broken: Databa
     change(
         broken,
         "INSERT INTO ingest.documents (document_id, source_uri, source_key, partition_key, status, text, generation)"
-        " SELECT encode(substr(sha256(convert_to('x' || n, 'UTF8')), 1, 16), 'hex')::uuid, 'x' || n, 'x' || n, 'x' || n,"
-        " 'accepted', 'text', 1 FROM generate_series(1, 500) n",
+        " SELECT encode(substr(sha256(convert_to(x, 'UTF8')), 1, 16), 'hex')::uuid, x, x, x, 'accepted', 'text', 1"
+        " FROM (SELECT 'x' || n AS x FROM generate_series(1, 500) n)",
     )
     verdict = ask("no_empty_success")
     assert (verdict.counts["offenders"], len(verdict.offenders)) == (500, 20)

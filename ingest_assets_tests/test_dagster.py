@@ -304,11 +304,11 @@ def test_definitions_load_without_any_setting(tmp_path: Path, monkeypatch: pytes
 
 
 GRAPH = """
-chunk_vectors: deps chunks; group ingest; kinds pgvector, postgres; partitions document, embedding_model_version
-chunks: deps documents; group ingest; kinds postgres; partitions documents
-dead_letters: deps chunks; group ingest; kinds postgres; partitions document, embedding_model_version
-documents: deps none; group ingest; kinds postgres, s3; partitions documents
-retrieval_index: deps chunk_vectors; group ingest; kinds pgvector, postgres; partitions document, embedding_model_version
+chunk_vectors: deps chunks; group ingest; kinds pgvector, postgres; by document, embedding_model_version
+chunks: deps documents; group ingest; kinds postgres; by documents
+dead_letters: deps chunks; group ingest; kinds postgres; by document, embedding_model_version
+documents: deps none; group ingest; kinds postgres, s3; by documents
+retrieval_index: deps chunk_vectors; group ingest; kinds pgvector, postgres; by document, embedding_model_version
 """
 
 
@@ -325,7 +325,8 @@ def test_the_asset_graph_is_the_one_that_is_written_here() -> None:
         )
         kinds = ", ".join(sorted(spec.kinds))
         lines.append(
-            f"{spec.key.to_user_string()}: deps {deps}; group {spec.group_name}; kinds {kinds}; partitions {', '.join(str(n) for n in names)}"
+            f"{spec.key.to_user_string()}: deps {deps}; group {spec.group_name}; kinds {kinds}; "
+            f"by {', '.join(str(name) for name in names)}"
         )
         assert spec.description and spec.owners and spec.code_version
     assert lines == GRAPH.strip().splitlines()

@@ -74,13 +74,14 @@ def test_two_runs_at_once_pay_for_each_text_once(metered: Deployment, embedding_
 
 
 def test_a_text_the_model_refuses_costs_itself(metered: Deployment, embedding_server: EmbeddingServer) -> None:
-    """Its document is withheld with a reason, its neighbours in the batch are published, and it is not sent for ever."""
+    """Its document is withheld with a reason, neighbours in the batch are published, it is not sent for ever."""
     metered.write("good.md", paragraphs(1, 12))
     metered.write("bad.md", paragraphs(2, 12))
     metered.configure((metered.folder / "ingest.toml").read_text() + "[limits]\nmax_units_per_run = 1\n")
     metered.command("run", code=1)
     [poison] = metered.query(
-        "SELECT c.text FROM ingest.chunks c JOIN ingest.documents USING (document_id) WHERE source_key = 'bad.md' LIMIT 1"
+        "SELECT c.text FROM ingest.chunks c JOIN ingest.documents USING (document_id)"
+        " WHERE source_key = 'bad.md' LIMIT 1"
     )
     embedding_server.poison = {poison["text"]}
     result = metered.json("run", "--approve-units", "1000", code=1)

@@ -119,7 +119,7 @@ def _entry(
         user_message=message,
         level=logging.DEBUG,
         job_name=context.job_name,
-        run_id=context.run_id,
+        run_id=context.run.run_id,
         error_info=None,
         timestamp=time.time(),
         step_key=step_key,

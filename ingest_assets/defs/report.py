@@ -56,7 +56,7 @@ def run_ingest(
     with _reported(context, platform):
         try:
             for outcome in ingest_documents(
-                platform.database, platform.source, platform.settings, keys, context.run_id
+                platform.database, platform.source, platform.settings, keys, context.run.run_id
             ):
                 outcomes.append(outcome)
                 report(Progress("ingest", len(outcomes), len(keys), failed=_failed(outcomes)))
@@ -110,7 +110,7 @@ def _embed_version(
         declared,
         platform.settings.limits,
         list(ids),
-        run_id=context.run_id,
+        run_id=context.run.run_id,
         lane="backfill" if context.run.tags.get(LANE_TAG) == "backfill" else "incremental",
         approved_units=config.approved_units if config.approved_units >= 0 else None,
     )
@@ -167,11 +167,11 @@ def _model(platform: Platform, version: str) -> tuple[ModelVersion, ModelSetting
 def _reported(context: dg.AssetExecutionContext | dg.OpExecutionContext, platform: Platform) -> Iterator[None]:
     """Hold the run's lease, store the results of the checks at the end in any case, and name our own errors."""
     try:
-        with lease(platform.database, context.run_id):
+        with lease(platform.database, context.run.run_id):
             try:
                 yield
             finally:
-                record_checks(context, run_checks(check_context(platform, context.run_id)))
+                record_checks(context, run_checks(check_context(platform, context.run.run_id)))
     except IngestError as error:
         context.log.debug(traceback.format_exc())
         raise dg.Failure(str(error), metadata={CAUSE: _cause(error)}, allow_retries=False) from error
@@ -184,7 +184,8 @@ def run_deletion(context: dg.OpExecutionContext, keys: Sequence[str], platform: 
         Failure: the source does not say whether an object is there.
     """
     with _reported(context, platform):
-        for done, outcome in enumerate(delete_documents(platform.database, platform.source, keys, context.run_id), 1):
+        outcomes = delete_documents(platform.database, platform.source, keys, context.run.run_id)
+        for done, outcome in enumerate(outcomes, start=1):
             context.log.info("%s: %s, %d rows removed", outcome.partition_key, outcome.result, outcome.removed_rows)
             report(Progress("delete", done, len(keys)))
 
