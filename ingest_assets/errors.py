@@ -40,7 +40,7 @@ class Reason(StrEnum):
     INVALID_VECTOR = "invalid_vector"
     DIMENSION_MISMATCH = "dimension_mismatch"
     ATTEMPTS_EXHAUSTED = "attempts_exhausted"
-    # The next four stop a run and are never dead letters.
+    # The next four only stop a run; no dead letter has them.
     QUOTA_EXHAUSTED = "quota_exhausted"
     UNAUTHENTICATED = "unauthenticated"
     FINGERPRINT_CHANGED = "fingerprint_changed"

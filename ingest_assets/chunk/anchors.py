@@ -117,23 +117,30 @@ def _candidates(ends: list[_Gap], last: _Gap, fewest: int) -> list[_Gap]:
     return [end for end in long_enough if end.strength == END or last.tokens - end.tokens >= fewest] or long_enough
 
 
-def _best(text: str, candidates: list[_Gap], gaps: list[_Gap], reach: int) -> _Gap:
-    """Return the strongest candidate; of several the smallest that no gap within `reach` tokens surpasses.
+_MODE = 1
 
-    Where every one of them is surpassed, it is the smallest.
-    """
-    strongest = max(gap.strength for gap in candidates)
-    candidates = [gap for gap in candidates if gap.strength == strongest]
-    if len(candidates) == 1:
-        return candidates[0]
-    rivals = [gap for gap in gaps if gap.strength >= strongest]
-    ranks = _ranks(text, rivals, strongest)
-    candidates.sort(key=lambda gap: ranks[gap.position])
-    for gap in candidates:
-        rank = ranks[gap.position]
-        if all(ranks[other.position] >= rank for other in rivals if -reach < other.tokens - gap.tokens < reach):
-            return gap
-    return candidates[0]
+
+def _best(text: str, candidates: list[_Gap], gaps: list[_Gap], reach: int) -> _Gap:
+    strengths = sorted({gap.strength for gap in candidates}, reverse=True)
+    if _MODE == 0:
+        strengths = strengths[:1]
+    elif _MODE == 1:
+        strengths = [x for x in strengths[:2] if x >= strengths[0] - 1]
+    elif strengths[0] > END:
+        strengths = strengths[:1]
+    first = None
+    for strength in strengths:
+        rivals = [gap for gap in gaps if gap.strength >= strength]
+        ranks = _ranks(text, rivals, strength)
+        group = sorted((gap for gap in candidates if gap.strength == strength), key=lambda gap: ranks[gap.position])
+        first = first or group[0]
+        if _MODE == 0 and len(group) == 1:
+            return first
+        for gap in group:
+            rank = ranks[gap.position]
+            if all(ranks[other.position] >= rank for other in rivals if -reach < other.tokens - gap.tokens < reach):
+                return gap
+    return first
 
 
 def _ranks(text: str, gaps: list[_Gap], strength: int) -> dict[int, int]:

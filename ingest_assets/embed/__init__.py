@@ -1,8 +1,8 @@
 """What every embedding provider offers, and the one place that opens them.
 
-Here: the protocol and the factory. Not here: a provider itself (`local.py`, `openai.py`), retries, batching and
-concurrency (`engine.py`, `batches.py`), the plan, claims and tables (`ingest_assets/embedding.py`).
-A provider's client library is imported when the provider is opened, because both of today's are slow to import.
+Here: the protocol and the factory. Not here: a provider itself (`local.py`, `openai.py`), retries (`retrying.py`),
+batching and concurrency (`batches.py`, `engine.py`), the plan, claims and tables (`ingest_assets/embedding.py`).
+A provider's client library is imported when it is opened: only who uses it waits for the import.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """OpenAI's embeddings endpoint, and every server that speaks its language.
 
 Here: the request, and which failure a status means. Not here: reading the answer's body (`openai_answer.py`),
-retries (`engine.py`; the client's own are off), and secrets: the client reads OPENAI_API_KEY itself.
+retries (`retrying.py`; the client's own are off), and secrets: the client reads OPENAI_API_KEY itself.
 """
 
 import re
