@@ -21,7 +21,7 @@ from ingest_assets.settings import ChunkerSettings
 
 RESULTS = Path(__file__).with_name("results.md")
 DOCUMENTS_PER_KIND = 4
-EDIT_SIZES = ((0.2, 5), (5, 50), (50, 400))  # tokens: one character to a word or two, a sentence or line, paragraphs
+EDIT_SIZES = ((0.2, 5), (5, 50), (50, 400))  # tokens: a character to two words, a line, paragraphs
 EDIT_WEIGHTS = (5, 3, 2)
 REFERENCE_SHARE = 10  # the reference rows are measured on one edit in so many
 SETTINGS = ChunkerSettings()
@@ -56,8 +56,8 @@ def _parts(text: str, separators: tuple[str, ...]) -> list[str]:
     if not separators:
         return [text[start : start + 400] for start in range(0, len(text), 400)]
     found = []
-    for part in text.split(separators[0]):
-        part += separators[0]
+    for stripped in text.split(separators[0]):
+        part = stripped + separators[0]
         found += [part] if len(part) < 400 else _parts(part, separators[1:])
     return found
 
@@ -79,7 +79,7 @@ def edited(document: Extracted, other: str, density: float, chance: random.Rando
     moved = len(new) - (end - at)
     kept = (heading for heading in document.headings if not at < heading.char_start < end)
     headings = tuple(
-        replace(heading, char_start=heading.char_start + (moved if heading.char_start >= end else 0)) for heading in kept
+        replace(heading, char_start=heading.char_start + moved * (heading.char_start >= end)) for heading in kept
     )
     return replace(document, text=text[:at] + new + text[end:], headings=headings)
 
@@ -122,7 +122,7 @@ def speed(kind_documents: list[Extracted]) -> float:
 
 def main() -> None:
     """Measure, print, and write where asked."""
-    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]  # it is above
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--edits", type=int, default=5000, help="in all, spread over the kinds (default 5000)")
     options.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="drawn at run time by default")
     options.add_argument("--kind", choices=list(KINDS), action="append", help="only this kind; may be repeated")
@@ -151,7 +151,8 @@ def table(kinds: list[str], edits: int, seed: int) -> list[str]:
             measure(reference, kind_documents, share // REFERENCE_SHARE + 1, f"{seed} edits")
             for reference in (fixed_window, greedy)
         ]
-        rows.append(row(kind, sum(len(anchored(item)) for item in kind_documents), counts, speed(kind_documents), references))
+        chunks = sum(len(anchored(item)) for item in kind_documents)
+        rows.append(row(kind, chunks, counts, speed(kind_documents), references))
         print(rows[-1], flush=True)
     mean, p99, worst = figures(everything)
     rows.append(f"| **all** | | **{mean:.2f}** | **{p99}** | **{worst}** | | | |")

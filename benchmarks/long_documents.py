@@ -20,7 +20,11 @@ from ingest_assets.settings import ExtractSettings
 CHARACTERS = 170_000  # of one document: more than 100 chunks
 SITE_PACKAGES = Path(sysconfig.get_paths()["purelib"])
 STANDARD_LIBRARY = Path(inspect.getfile(inspect)).parent
-MODULES = "argparse asyncio collections datetime decimal difflib email.message http.client inspect logging os pathlib pickle re socket ssl statistics string subprocess tarfile threading tkinter turtle typing unittest urllib.request xml.dom.minidom zipfile".split()  # fmt: skip  # noqa: E501
+MODULES = [
+    "argparse", "asyncio", "collections", "datetime", "decimal", "difflib", "email.message", "http.client", "inspect",
+    "logging", "os", "pathlib", "pickle", "re", "socket", "ssl", "statistics", "string", "subprocess", "tarfile",
+    "threading", "turtle", "typing", "unittest", "urllib.request", "xml.dom.minidom", "zipfile",
+]  # fmt: skip
 
 
 def documents(kind: str, count: int, chance: random.Random) -> list[Extracted]:
@@ -35,7 +39,7 @@ def _plain(text: str, headings: tuple[Heading, ...] = ()) -> Extracted:
 def _descriptions(chance: random.Random) -> Iterator[str]:
     """Yield the long descriptions and licences of installed packages, each text once."""
     files = sorted(path for path in SITE_PACKAGES.glob("*.dist-info/**/*") if path.is_file())
-    files = [path for path in files if path.name == "METADATA" or "licens" in str(path).lower() and path.suffix != ".py"]
+    files = [path for path in files if path.name == "METADATA" or "licenses" in path.parts]
     chance.shuffle(files)
     seen = set()
     for path in files:
@@ -64,7 +68,7 @@ def _prose(chance: random.Random) -> Extracted:
 
 def _html(chance: random.Random) -> Extracted:
     names = chance.sample(MODULES, 8)
-    pages = (pydoc.html.document(pydoc.locate(name), name) for name in names)  # type: ignore[attr-defined]  # no stub
+    pages = (pydoc.html.document(pydoc.locate(name), name) for name in names)
     html = "".join(f"<h1>{name}</h1>{page}" for name, page in zip(names, pages, strict=True))
     found = extract(f"<html><body>{html}</body></html>".encode(), "reference.html", ExtractSettings())
     text = found.text[:CHARACTERS].rstrip()
@@ -96,7 +100,8 @@ def _log(chance: random.Random) -> Extracted:
             hour, minute, second = clock // 3600 % 24, clock // 60 % 60, clock % 60
             level = chance.choices(("INFO", "DEBUG", "WARNING"), (6, 3, 1))[0]
             event = chance.choice(EVENTS).format(chance.randrange(1000))
-            yield f"2024-03-{clock // 86400 % 28 + 1:02} {hour:02}:{minute:02}:{second:02} {level} pump[{clock % 7}]: {event}"
+            day = clock // 86400 % 28 + 1
+            yield f"2024-03-{day:02} {hour:02}:{minute:02}:{second:02} {level} pump[{clock % 7}]: {event}"
 
     return _plain(_up_to_length(lines(), "\n"))
 
@@ -114,20 +119,24 @@ def _repeating_log(chance: random.Random) -> Extracted:
 
 
 def _csv(chance: random.Random) -> Extracted:
-    names = "Ada Ben Chloé Dmitri Eva Femi Grace Hugo Ines Jun Kofi Lena".split()
+    names = ("Ada", "Ben", "Chloé", "Dmitri", "Eva", "Femi", "Grace", "Hugo", "Ines", "Jun", "Kofi", "Lena")
 
     def lines() -> Iterator[str]:
         yield "id,name,station,reading,unit,checked"
         for number in range(1, 10**6):
             reading = f"{chance.gauss(50, 20):.2f}"
-            yield f"{number},{chance.choice(names)},S-{chance.randrange(40):03},{reading},kPa,{chance.choice(('yes', 'no'))}"
+            station, is_checked = f"S-{chance.randrange(40):03}", chance.choice(("yes", "no"))
+            yield f"{number},{chance.choice(names)},{station},{reading},kPa,{is_checked}"
 
     return _plain(_up_to_length(lines(), "\n"))
 
 
 def _chinese(chance: random.Random) -> Extracted:
     """Return sentences of words that follow one another with habits, in paragraphs of very different lengths."""
-    characters = "管理员每天早上八点检查所有水泵的压力并记录在日志里工程师发现过滤器需要更换城市供水系统由三座水库组成夏季用量增加时泵站会自动启动备用机组数据中心把结果发送给值班人员"
+    characters = (
+        "管理员每天早上八点检查所有水泵的压力并记录在日志里工程师发现过滤器需要更换城市供水"
+        "系统由三座水库组成夏季用量增加时泵站会自动启动备用机组数据中心把结果发送给值班人员"
+    )
     words = ["".join(chance.choices(characters, k=chance.choice((1, 2, 2, 2, 3)))) for _ in range(600)]
     after = {word: chance.choices(words, k=9) for word in words}
 

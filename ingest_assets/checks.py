@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from psycopg.rows import DictRow
 
-from ingest_assets.database import Database, row, rows
+from ingest_assets.database import Database, one, row, rows
 from ingest_assets.discovery import staged_listing
 from ingest_assets.models import live_models
 from ingest_assets.source import Source
@@ -84,13 +84,11 @@ def run_checks(context: CheckContext) -> list[Verdict]:
 
 
 def _source_reconciliation(context: CheckContext) -> Finding:
-    with context.database.connection() as connection:
-        last = row(connection, "last_listing")
     offenders, counts = _listed_now(context) if context.lists_source else _listed_last(context)
-    if last is not None and last["deletions_withheld"]:
-        offenders.append(
-            {"document": "", "problem": f"{last['missing']} deletions are withheld until they are approved"}
-        )
+    with context.database.connection() as connection:
+        withheld = one(connection, "count_withheld")["documents"]
+    if withheld:
+        offenders.append({"document": "", "problem": f"{withheld} deletions are withheld until they are approved"})
     return Finding(
         offenders,
         good="The documents are those of the source.",

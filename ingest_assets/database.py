@@ -69,6 +69,8 @@ class Database:
         try:
             with self._pool.connection(timeout=CONNECT_SECONDS) as connection:
                 yield connection
+        except TRY_AGAIN:
+            raise  # kinds of OperationalError too, and the server is well
         except (PoolTimeout, psycopg.OperationalError) as error:
             raise _unavailable(error) from error
 
@@ -137,25 +139,35 @@ def migrate_database(url: str) -> list[Migration]:
         DatabaseUnavailable: the server does not answer, or cannot hold the schema.
     """
     try:
-        with psycopg.connect(
-            url, row_factory=dict_row, autocommit=True, connect_timeout=int(CONNECT_SECONDS)
-        ) as connection:
+        with _connect(url) as connection:
             applied = migrate(connection)
             restamp(connection)
             return applied
     except psycopg.OperationalError as error:
         raise _unavailable(error) from error
-    except psycopg.ProgrammingError as error:
-        raise DatabaseUnavailable(f"The database url is not usable: {error}") from error
+
+
+def _connect(url: str) -> Connection:
+    try:
+        return psycopg.connect(url, row_factory=dict_row, autocommit=True, connect_timeout=int(CONNECT_SECONDS))
+    except psycopg.ProgrammingError:
+        # libpq quotes the url in its message, password included.
+        raise DatabaseUnavailable(
+            "INGEST_DATABASE__URL is no url of a database; write postgresql://user:password@host/database, "
+            "with special characters of the password percent-encoded."
+        ) from None
 
 
 def restamp(connection: Connection) -> int:
     """Bring chunks of a restored database under the present transaction horizon; returns how many.
 
     A dump carries transaction ids of the old server, which lie in the future of the new one: no watermark would
-    ever see them.
+    ever see them. A server knows itself by its system identifier, so this looks at the chunks only once after a move.
     """
-    return run(connection, "restamp_chunks")
+    with connection.transaction():
+        if run(connection, "recognise_server") == 0:
+            return 0
+        return run(connection, "restamp_chunks")
 
 
 def ids(document_ids: Sequence[UUID]) -> list[UUID]:

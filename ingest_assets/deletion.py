@@ -12,6 +12,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Connection, Database, row, rows, run
+from ingest_assets.errors import DocumentUnreadable
 from ingest_assets.identity import key_of
 from ingest_assets.models import ModelVersion, all_models
 from ingest_assets.source import Source
@@ -24,7 +25,7 @@ class DeletionOutcome:
     """What became of one document that was to be deleted."""
 
     partition_key: str
-    result: Literal["deleted", "present", "unknown"]
+    result: Literal["deleted", "present", "unknown", "unreadable"]
     removed_rows: int = 0
 
 
@@ -33,10 +34,11 @@ def delete_documents(
 ) -> Iterator[DeletionOutcome]:
     """Confirm by a HEAD that each object is gone, then delete the document's rows in one transaction.
 
-    An object that is there after all is left for the next ingest. Running twice is safe.
+    An object that is there after all is left for the next ingest, and one whose state the source does not tell is
+    left for the next deletion. Running twice is safe.
 
     Raises:
-        DocumentUnreadable: the source does not say whether the object is there; nothing was deleted for it.
+        SourceUnavailable: nothing can be confirmed; what was yielded stands.
     """
     models = all_models(database)
     with database.connection() as connection:
@@ -44,7 +46,11 @@ def delete_documents(
     for document in found:
         # A document of a source that is no longer configured cannot be asked for: it is gone.
         key = key_of(source.url, document["source_uri"])
-        seen = source.head(key) if key is not None else None
+        try:
+            seen = source.head(key) if key is not None else None
+        except DocumentUnreadable:
+            yield DeletionOutcome(document["partition_key"], "unreadable")
+            continue
         if seen is not None:
             with database.connection() as connection:
                 run(

@@ -4,13 +4,14 @@ What does not belong here: reading objects (`source/`), and deciding on them (`i
 deletions are confirmed by a HEAD (`deletion.py`), changes by a read.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from ingest_assets.database import Connection, Database, copy, one, row, rows, run
 from ingest_assets.identity import document_id, partition_key, readable_key
+from ingest_assets.records import SourceObject
 from ingest_assets.settings import SourceSettings
 from ingest_assets.source import Source
 
@@ -25,7 +26,7 @@ class Discovery:
     added: int
     changed: int
     missing: int  # documents whose deletion has not been carried out, from this listing and earlier ones
-    deletions_withheld: bool
+    deletions_withheld: int  # of them, those that wait for somebody's approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,13 @@ class StagedListing:
     objects: int
 
 
-def is_shrink_suspicious(*, documents: int, missing: int, added: int, fraction: float) -> bool:
-    """Tell whether so many documents vanished that somebody should look before they are deleted.
+def is_shrink_suspicious(*, documents: int, vanished: int, added: int, fraction: float) -> bool:
+    """Tell whether so many documents vanished at once that somebody should look before they are deleted.
 
-    `documents` were there before, `missing` of them vanished, `added` came meanwhile: a rename is one of each.
+    `documents` were there before; one listing shows `vanished` of them gone and `added` new: a rename is one of each.
     """
-    vanished = missing - added
-    return vanished > GUARDED_DOCUMENTS and vanished > fraction * documents
+    net = vanished - added
+    return net > GUARDED_DOCUMENTS and net > fraction * documents
 
 
 @contextmanager
@@ -54,31 +55,22 @@ def staged_listing(database: Database, source: Source) -> Iterator[StagedListing
         SourceUnavailable: the listing did not come to its end; nothing is concluded from half of one.
     """
     with database.connection() as connection:
+        run(connection, "drop_listing_staging")
         run(connection, "create_listing_staging")
-        started = one(connection, "current_time")
-        objects = 0
-        for page in source.list():
-            objects += copy(
-                connection,
-                "copy_listing",
-                None,
-                (
-                    (
-                        document_id(o.uri),
-                        o.uri,
-                        readable_key(o.key),
-                        partition_key(o.key),
-                        o.etag,
-                        o.size_bytes,
-                        o.last_modified,
-                    )
-                    for o in page
-                ),
-            )
         try:
-            yield StagedListing(connection, started["time"], objects)
+            started_at = one(connection, "current_time")["time"]
+            objects = sum(_stage(connection, page) for page in source.list())
+            yield StagedListing(connection, started_at, objects)
         finally:
             run(connection, "drop_listing_staging")
+
+
+def _stage(connection: Connection, page: Sequence[SourceObject]) -> int:
+    records = (
+        (document_id(o.uri), o.uri, readable_key(o.key), partition_key(o.key), o.etag, o.size_bytes, o.last_modified)
+        for o in page
+    )
+    return copy(connection, "copy_listing", None, records)
 
 
 def discover(
@@ -91,28 +83,35 @@ def discover(
     """
     with staged_listing(database, source) as listing, listing.connection.transaction():
         connection, started_at = listing.connection, listing.started_at
+        last = row(connection, "last_listing")
+        before = one(connection, "count_standing")
         merged = one(connection, "merge_listing", started_at=started_at)
         rows(connection, "mark_missing", started_at=started_at)
         standing = one(connection, "count_standing")
-        is_withheld = not are_deletions_approved and is_shrink_suspicious(
-            documents=standing["documents"] - standing["added"],
-            missing=standing["missing"],
-            added=standing["added"],
+        is_other_source = last is not None and last["source_url"] != source.url
+        is_suspicious = is_shrink_suspicious(
+            documents=before["documents"],
+            vanished=standing["unjudged"],
+            # What another source brings says nothing about what is gone from this one.
+            added=0 if is_other_source else merged["added"],
             fraction=settings.deletion_guard_fraction,
         )
+        run(connection, "judge_deletions", deletion="withheld" if is_suspicious else "allowed")
+        if are_deletions_approved:
+            run(connection, "approve_deletions")
+        withheld = one(connection, "count_withheld")["documents"]
         found = Discovery(
-            listing.objects, merged["added"], merged["changed"], standing["missing"], deletions_withheld=is_withheld
+            listing.objects, merged["added"], merged["changed"], standing["missing"], deletions_withheld=withheld
         )
         run(
             connection,
             "record_listing",
             source_url=source.url,
+            started_at=started_at,
             objects=found.objects,
             added=found.added,
             changed=found.changed,
             missing=found.missing,
-            deletions_withheld=found.deletions_withheld,
-            started_at=started_at,
         )
     return found
 
@@ -138,7 +137,4 @@ def deletable_documents(database: Database) -> list[str]:
 
 def _missing(database: Database, grace_seconds: float) -> list[str]:
     with database.connection() as connection:
-        last = row(connection, "last_listing")
-        if last is None or last["deletions_withheld"]:
-            return []
         return [item["partition_key"] for item in rows(connection, "missing_documents", grace_seconds=grace_seconds)]

@@ -71,6 +71,7 @@ def embed_documents(
     run_id: str,
     lane: Lane = "incremental",
     approved_units: int | None = None,
+    is_first_declared: bool = True,
 ) -> EmbeddingOutcome:
     """Embed what some documents lack at a version, then publish those that are complete.
 
@@ -81,7 +82,9 @@ def embed_documents(
         Refused: the plan exceeds the run's limits; nothing was spent. The message names the way to approve it.
         ModelUnavailable: the model cannot be loaded; nothing was spent.
     """
-    return _Run(database, model, settings, limits, ids(document_ids), run_id, lane).execute(approved_units)
+    return _Run(database, model, settings, limits, ids(document_ids), run_id, lane).execute(
+        approved_units, is_first_declared=is_first_declared
+    )
 
 
 class _Run:
@@ -110,12 +113,13 @@ class _Run:
         self.sent = Counters()
         self.rejected_documents: set[UUID] = set()
 
-    def execute(self, approved_units: int | None) -> EmbeddingOutcome:
+    def execute(self, approved_units: int | None, *, is_first_declared: bool) -> EmbeddingOutcome:
         plan = self._plan()
         self._refuse_over_limits(plan, approved_units)
+        provider = open_provider(self.settings) if plan.units else None
         self._record_plan(plan)
         self._reuse(None)
-        failure = self._send(plan) if plan.units else None
+        failure = self._send(provider, plan) if provider is not None else None
         left = self._settle(plan)
         publications = publish_documents(
             self.database,
@@ -123,6 +127,7 @@ class _Run:
             self.queue["document_ids"],
             tolerance=self.limits.dead_letter_tolerance,
             run_id=self.run_id,
+            is_first_declared=is_first_declared,
         )
         counts = self.counts
         return EmbeddingOutcome(
@@ -195,16 +200,15 @@ class _Run:
         self.counts.reused += len(copied)
         return copied
 
-    def _send(self, plan: Plan) -> EmbeddingTransient | EmbeddingFatal | None:
+    def _send(self, provider: Provider, plan: Plan) -> EmbeddingTransient | EmbeddingFatal | None:
         """Send what has to be sent; a failure of the provider is returned, so that what is done gets published."""
         try:
-            asyncio.run(self._embed(plan))
+            asyncio.run(self._embed(provider, plan))
         except (EmbeddingTransient, EmbeddingFatal) as failure:
             return failure
         return None
 
-    async def _embed(self, plan: Plan) -> None:
-        provider = open_provider(self.settings)
+    async def _embed(self, provider: Provider, plan: Plan) -> None:
         try:
             await self._recognise(provider)
             async with aclosing(self._claimed_units()) as units:
@@ -330,8 +334,10 @@ class _Run:
             left = int(found["units"])
             done = self.counts
             accounted = done.reused + done.embedded + done.dead_lettered + done.vanished + left
-            # Texts of the plan that no current chunk holds any more were neither sent nor left.
-            unseen = max(0, plan.units + plan.reused - accounted)
+            # Texts of the plan that no current chunk holds any more were neither sent nor left. Where nobody touched
+            # the documents meanwhile there are none, and a shortfall is one that the check must see.
+            disturbed = one(connection, "count_disturbed", run_id=self.run_id, **self.queue)["documents"]
+            unseen = max(0, plan.units + plan.reused - accounted) if disturbed else 0
             run(
                 connection,
                 "finish_embedding_run",

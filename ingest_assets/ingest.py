@@ -6,28 +6,33 @@ whoever decided meanwhile.
 """
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import UUID
 
+import psycopg
 from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from ingest_assets.chunk import chunk, chunker_version
 from ingest_assets.database import Connection, Database, copy, row, rows, run
-from ingest_assets.errors import DocumentRejected, DocumentUnreadable, Reason
+from ingest_assets.errors import DocumentRejected, DocumentUnreadable, IngestError, Reason
 from ingest_assets.extract import EXTRACTOR_VERSION, extract
 from ingest_assets.identity import chunk_ids, key_of
 from ingest_assets.records import Chunk, Extracted, SourceContent
 from ingest_assets.settings import ExtractSettings, Settings
 from ingest_assets.source import Source
 
+logger = logging.getLogger(__name__)
+
 Result = Literal["accepted", "unchanged", "rejected", "postponed", "missing", "superseded", "unknown"]
 Stage = Literal["fetch", "extract", "chunk"]
 
 # What an operator can mend without a new object; looked at again every `source.recheck_hours`.
 HEALING = frozenset({Reason.ACCESS_DENIED, Reason.ARCHIVED})
+STAGES: tuple[Stage, ...] = ("fetch", "extract", "chunk")
 FETCH_ATTEMPTS = 3
 FIRST_DELAY_SECONDS = 60.0  # doubles with each attempt
 PREVIEW_CHARACTERS = 200
@@ -84,7 +89,7 @@ def ingest_documents(
         if document is None or document["status"] == "deleted":
             yield DocumentOutcome(key, "unknown", detail="no such document; it was deleted, or never listed")
         else:
-            yield worker.decide(document)
+            yield worker.decide_safely(document)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,17 @@ class _Worker:
     source: Source
     settings: Settings
     run_id: str
+
+    def decide_safely(self, document: DictRow) -> DocumentOutcome:
+        """Decide on a document; an error that nobody foresaw costs this document, not those behind it."""
+        try:
+            return self.decide(document)
+        except (IngestError, psycopg.OperationalError):
+            raise
+        except Exception as error:
+            logger.exception("Document %s", document["document_id"])
+            detail = f"It could not be recorded ({type(error).__name__}); the run's log has the traceback."
+            return self._unreadable(document, DocumentUnreadable(Reason.CORRUPT, detail))
 
     def decide(self, document: DictRow) -> DocumentOutcome:
         try:
@@ -133,32 +149,33 @@ class _Worker:
     def _accept(
         self, document: DictRow, content: SourceContent, extracted: Extracted, chunks: list[Chunk]
     ) -> DocumentOutcome:
-        text_sha256 = hashlib.sha256(extracted.text.encode()).digest()
-        is_same_text = (
-            document["is_intact"]
-            and document["text_sha256"] == text_sha256
-            and document["chunker_version"] == chunker_version(self.settings.chunker)
-        )
-        generation = document["generation"] + (0 if is_same_text else 1)
+        with self.database.connection() as connection:
+            current = rows(connection, "current_chunk_ids", document_id=document["document_id"])
+        # Only another sequence of chunks is a new generation: headings may move cuts while the text stays the same.
+        is_same = [item["chunk_id"] for item in current] == [item.chunk_id for item in chunks]
+        generation = document["generation"] + (0 if is_same else 1)
 
         def record(connection: Connection) -> bool:
             if not _is_unchanged(connection, document):
                 return False
             _write_chunks(connection, document, generation, chunks)
+            columns = _extracted_columns(content, extracted)
+            shown = {name: columns[name] for name in ("metadata", "pages", "headings")}
+            run(connection, "uncover_changed_document", document_id=document["document_id"], **shown)
             run(
                 connection,
                 "accept_document",
                 document_id=document["document_id"],
                 new_generation=generation,
-                text_sha256=text_sha256,
+                text_sha256=hashlib.sha256(extracted.text.encode()).digest(),
                 content_sha256=hashlib.sha256(content.data).digest(),
                 extractor_version=extractor_version(self.settings.extract),
                 chunker_version=chunker_version(self.settings.chunker),
                 **_identity(content),
-                **_extracted_columns(content, extracted),
+                **columns,
             )
             run(connection, "align_seen", document_id=document["document_id"], read_at=document["read_at"])
-            run(connection, "close_document_letters", document_id=document["document_id"], failing_stage=None)
+            run(connection, "close_document_letters", document_id=document["document_id"], stages=list(STAGES))
             run(
                 connection,
                 "close_superseded_letters",
@@ -187,7 +204,7 @@ class _Worker:
                 return False
             run(connection, "confirm_document", document_id=document["document_id"], **_identity(content))
             run(connection, "align_seen", document_id=document["document_id"], read_at=document["read_at"])
-            run(connection, "close_document_letters", document_id=document["document_id"], failing_stage=None)
+            run(connection, "close_document_letters", document_id=document["document_id"], stages=list(STAGES))
             return True
 
         if not self.database.transact(record, is_derived=True):
@@ -240,7 +257,8 @@ class _Worker:
             )
             if content is not None:
                 run(connection, "align_seen", document_id=document["document_id"], read_at=document["read_at"])
-            run(connection, "close_document_letters", document_id=document["document_id"], failing_stage=stage)
+            passed = list(STAGES[: STAGES.index(stage)])
+            run(connection, "close_document_letters", document_id=document["document_id"], stages=passed)
             run(
                 connection,
                 "insert_document_letter",

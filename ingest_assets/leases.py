@@ -43,6 +43,12 @@ def dead_runs(database: Database) -> list[str]:
         return [item["run_id"] for item in rows(connection, "select_leases") if _is_dead(item)]
 
 
+def leased_runs(database: Database) -> set[str]:
+    """Return ids of runs that hold a lease, lapsed or not."""
+    with database.connection() as connection:
+        return {item["run_id"] for item in rows(connection, "select_leases")}
+
+
 def forget_run(database: Database, run_id: str) -> None:
     """Free what a dead run held."""
     with database.connection() as connection, connection.transaction():

@@ -42,6 +42,8 @@ def resolve_letters(database: Database, letter_ids: Sequence[int]) -> int:
             if item["stage"] == "embed":
                 version = item["embedding_model_version"]
                 run(connection, "drop_coverage", document_id=item["document_id"], version=version)
+            else:
+                run(connection, "forget_recheck", document_id=item["document_id"])
         return len(closed)
 
     return database.transact(close)

@@ -50,7 +50,7 @@ class ModelVersion:
 
 
 def declare_models(database: Database, declared: Sequence[ModelSettings]) -> list[ModelVersion]:
-    """Record versions that are new, make their tables, and return every version that is not retired.
+    """Record versions that are new, make their tables, and return the declared ones that are not retired, in order.
 
     A declared label that is retired is left alone. Calling twice is safe.
 
@@ -62,7 +62,8 @@ def declare_models(database: Database, declared: Sequence[ModelSettings]) -> lis
         if settings.version not in known:
             database.transact(lambda connection, settings=settings: _declare(connection, settings))  # type: ignore[misc]
     _refuse_changed(database, declared)
-    return live_models(database)
+    live = {model.version: model for model in live_models(database)}
+    return [live[settings.version] for settings in declared if settings.version in live]
 
 
 def all_models(database: Database) -> list[ModelVersion]:

@@ -5,6 +5,7 @@ What does not belong here: making vectors (`embedding.py`), and searching (`sear
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from psycopg.rows import DictRow
@@ -28,24 +29,33 @@ class Publication:
 
 
 def publish_documents(
-    database: Database, model: ModelVersion, document_ids: Sequence[UUID], *, tolerance: int, run_id: str
+    database: Database,
+    model: ModelVersion,
+    document_ids: Sequence[UUID],
+    *,
+    tolerance: int,
+    run_id: str,
+    is_first_declared: bool = True,
 ) -> list[Publication]:
     """Publish what is complete, withhold what is not, and record coverage with it.
 
     Each document changes for readers in one transaction. `tolerance` is the number of open dead letters that a
     document may have and still be published: what an operator resolved does not count. Documents that still miss
-    vectors are left as they are.
+    vectors are left as they are. The first declared version serves readers from its first publication.
     """
     ordered = ids(document_ids)
     done: list[Publication] = []
     for start in range(0, len(ordered), DOCUMENTS_PER_TRANSACTION):
         batch = ordered[start : start + DOCUMENTS_PER_TRANSACTION]
-        done += database.transact(lambda connection, batch=batch: _publish(connection, model, batch, tolerance, run_id))  # type: ignore[misc]
+        done += database.transact(partial(_publish, model=model, batch=batch, tolerance=tolerance, run_id=run_id))
+    if is_first_declared and any(item.published for item in done):
+        with database.connection() as connection:
+            run(connection, "activate_first_model", version=model.version)
     return done
 
 
 def _publish(
-    connection: Connection, model: ModelVersion, batch: list[UUID], tolerance: int, run_id: str
+    connection: Connection, *, model: ModelVersion, batch: list[UUID], tolerance: int, run_id: str
 ) -> list[Publication]:
     rows(connection, "lock_documents", document_ids=batch)
     run(connection, "close_embedded_letters", document_ids=batch, version=model.version)
@@ -61,7 +71,6 @@ def _publish(
             connection, "insert_serving_rows", {"serving": model.serving}, document_ids=published, version=model.version
         )
         run(connection, "upsert_publications", document_ids=published, version=model.version, run_id=run_id)
-        run(connection, "activate_first_model", version=model.version)
     run(
         connection,
         "upsert_coverage",

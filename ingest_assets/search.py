@@ -11,7 +11,7 @@ import numpy as np
 from ingest_assets.database import Database, rows
 from ingest_assets.embed import open_provider
 from ingest_assets.errors import Refused
-from ingest_assets.models import live_models, served_model
+from ingest_assets.models import declare_models, served_model
 from ingest_assets.settings import ModelSettings, Settings
 
 
@@ -34,7 +34,7 @@ def search(database: Database, settings: Settings, query: str, *, k: int = 10, v
     Raises:
         Refused: nothing is served yet, or the version is unknown, retired or not declared.
     """
-    models = [model for model in live_models(database) if version in (None, model.version)]
+    models = [model for model in declare_models(database, settings.models) if version in (None, model.version)]
     model = served_model(models)
     declared = next((item for item in settings.models if model and item.version == model.version), None)
     if model is None or declared is None:

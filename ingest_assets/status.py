@@ -73,6 +73,7 @@ def totals(database: Database) -> dict[str, Any]:
         vectors = rows(connection, "count_vectors")
         letters = rows(connection, "count_letters")
         listing = row(connection, "last_listing")
+        withheld = one(connection, "count_withheld")["documents"]
     models = [model for model in all_models(database) if model.status != "retired"]
     active = served_model([model for model in models if model.status == "active"])
     return {
@@ -89,7 +90,7 @@ def totals(database: Database) -> dict[str, Any]:
         },
         "source": {
             "objects": listing["objects"] if listing else None,
-            "deletions_withheld": bool(listing and listing["deletions_withheld"]),
+            "deletions_withheld": withheld,
         },
     }
 

@@ -139,14 +139,14 @@ def test_source_reconciliation_sees_an_object_that_discovery_forgot(ask: Ask, br
 
 def test_source_reconciliation_sees_a_document_that_should_have_been_deleted(ask: Ask, broken: Database) -> None:
     """A deletion that was noticed must be carried out."""
-    change(broken, "UPDATE ingest.documents SET missing_since = now() - interval '1 h' WHERE source_key = '2.md'")
+    change(broken, "UPDATE ingest.documents SET deletion = 'allowed', missing_since = now() - interval '1 h' WHERE source_key = '2.md'")
     assert [item["document"] for item in ask("source_reconciliation", lists_source=False).offenders] == ["2.md"]
 
 
 def test_source_reconciliation_sees_withheld_deletions(ask: Ask, broken: Database) -> None:
     """Withheld deletions make noise until somebody decides."""
-    change(broken, "UPDATE ingest.source_listings SET deletions_withheld = true, missing = 40")
-    assert "40 deletions are withheld" in str(ask("source_reconciliation").offenders)
+    change(broken, "UPDATE ingest.documents SET deletion = 'withheld', missing_since = now()")
+    assert "3 deletions are withheld" in str(ask("source_reconciliation").offenders)
 
 
 def test_unresolved_dead_letters_counts_letters_and_names_documents(ask: Ask, broken: Database) -> None:

@@ -71,7 +71,7 @@ def test_a_killed_run_is_reported_as_failed_and_replaced(deployment: Deployment)
     """Nobody waits for a process that is gone, and nobody has to tell the platform."""
     fill(deployment)
     process = deployment.start("run", "--json")
-    while not deployment.query("SELECT FROM ingest.run_leases"):
+    while not deployment.query("SELECT 1 FROM ingest.run_leases"):
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

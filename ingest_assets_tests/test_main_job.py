@@ -203,7 +203,7 @@ def test_many_vanished_documents_are_withheld_until_somebody_approves(deployment
     for path in list(deployment.inbox.iterdir())[:13]:
         path.unlink()
     result = deployment.json("run", code=1)
-    assert result["discovery"]["deletions_withheld"] is True
+    assert result["discovery"]["deletions_withheld"] == 13
     assert deployment.json("status")["documents"]["total"] == 15
     assert [check["check"] for check in result["checks"] if not check["passed"]] == ["source_reconciliation"]
     deployment.command("run", "--approve-deletions")
@@ -220,3 +220,47 @@ def test_a_plan_above_the_limit_is_refused_with_the_way_to_approve_it(deployment
     assert "--approve-units" in failed["message"]
     approved = deployment.json("plan")["units"]
     assert deployment.json("run", "--approve-units", str(approved))["embedded"] == approved
+
+
+def test_other_headings_over_the_same_text_are_a_new_generation(deployment: Deployment) -> None:
+    """Cuts may move although no letter changed, and the documents behind it are not held up."""
+    parts = [paragraphs(number, 3) for number in range(6)]
+    page = "<html><head><title>T</title></head><body>" + "".join(
+        f"<p>Part {number} of the manual</p><p>{part}</p>" for number, part in enumerate(parts)
+    )
+    deployment.write("a.html", page)
+    deployment.command("run")
+    deployment.write("a.html", page.replace("<p>Part", "<h2>Part").replace("of the manual</p>", "of the manual</h2>"))
+    deployment.write("b.txt", TARIFFS)
+    deployment.command("run")
+    assert deployment.json("status")["documents"]["complete"] == 2
+    shown = deployment.json("show", "a.html")
+    assert {tuple(chunk["heading"]) for chunk in shown["chunks"]} & {
+        (f"Part {number} of the manual",) for number in range(6)
+    }
+    assert "".join(chunk["text"] for chunk in shown["chunks"]) == shown["text"]
+
+
+def test_a_new_title_is_served_without_sending_anything(deployment: Deployment) -> None:
+    """What readers see beside the text follows the document too."""
+    page = "<html><head><title>{}</title></head><body><p>" + paragraphs(1, 4) + "</p></body></html>"
+    deployment.write("a.html", page.format("Old title"))
+    deployment.command("run")
+    deployment.write("a.html", page.format("New title"))
+    result = deployment.json("run")
+    served_titles = deployment.query("SELECT DISTINCT metadata->>'title' AS title FROM serving.index_1")
+    assert (result["embedded"], served_titles) == (0, [{"title": "New title"}])
+
+
+def test_a_version_that_was_only_declared_once_is_in_nobodys_way(deployment: Deployment) -> None:
+    """A look with the default settings does not decide which model serves later."""
+    deployment.command("status")
+    model = (
+        '\n[[models]]\nversion = "mine-64-v1"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = 64\n'
+    )
+    deployment.configure('[source]\nurl = "inbox"\n' + model)
+    deployment.write("pumps.md", PUMPS)
+    deployment.command("run")
+    status = deployment.json("status")
+    assert (status["models"]["active"], status["documents"]["complete"]) == ("mine-64-v1", 1)
+    assert deployment.json("search", QUESTION)[0]["document"] == "pumps.md"

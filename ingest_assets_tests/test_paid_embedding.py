@@ -60,6 +60,35 @@ def test_the_plan_says_what_the_run_then_sends(metered: Deployment, embedding_se
     assert len(embedding_server.texts) == plan["units"]
 
 
+def test_a_rename_is_not_paid_for_when_embedding_was_refused_meanwhile(
+    metered: Deployment, embedding_server: EmbeddingServer
+) -> None:
+    """The old document's vectors stay until the new one has taken them over."""
+    path = metered.write("old.txt", paragraphs(1, 6))
+    metered.command("run")
+    paid = len(embedding_server.texts)
+    path.rename(metered.inbox / "new.txt")
+    for number in range(5):
+        metered.write(f"{number}.txt", paragraphs(number + 10, 6))
+    settings = (metered.folder / "ingest.toml").read_text()
+    metered.configure(settings + "[limits]\nmax_units_per_run = 1\n")
+    metered.command("run", code=1)
+    metered.configure(settings)
+    metered.command("run")
+    assert set(sent(embedding_server).values()) == {1}
+    assert len(embedding_server.texts) > paid
+    assert metered.json("status")["documents"]["total"] == 6
+
+
+def test_a_missing_key_is_said_and_no_check_turns_red(metered: Deployment) -> None:
+    """Nothing was planned that was not done."""
+    del metered.extra_environment["OPENAI_API_KEY"]
+    metered.configure((metered.folder / "ingest.toml").read_text().replace("base_url", "# base_url"))
+    metered.write("a.md", paragraphs(1, 4))
+    assert "OPENAI_API_KEY" in metered.json("run", code=2)["error"]
+    metered.command("verify")
+
+
 def test_two_runs_at_once_pay_for_each_text_once(metered: Deployment, embedding_server: EmbeddingServer) -> None:
     """Whoever claims a text pays for it; the other waits and copies it."""
     for number in range(8):
@@ -141,7 +170,7 @@ def test_kill_9_pays_again_at_most_for_what_was_in_flight(
     committing = 4
     assert len(twice) <= in_flight + committing
     assert max(sent(embedding_server).values()) <= 2
-    assert metered.query("SELECT FROM ingest.embedding_claims") == []
+    assert metered.query("SELECT 1 FROM ingest.embedding_claims") == []
 
 
 def test_secrets_stay_out_of_output_and_rows(metered: Deployment, embedding_server: EmbeddingServer) -> None:

@@ -1,10 +1,11 @@
 -- The counts that checks judge. Every statement returns offenders: no row means that the check passes.
 
 -- name: unbalanced_runs
--- Finished embedding runs of the last day, or this run, whose units do not add up to their plan.
+-- Finished embedding runs of the last day, or this run when it finished, whose units do not add up to their plan.
 SELECT run_id, embedding_model_version AS version, planned_units, reused, embedded, dead_lettered, left_to_others, vanished
 FROM ingest.embedding_runs
 WHERE planned_units <> reused + embedded + dead_lettered + left_to_others + vanished
+  AND finished_at IS NOT NULL
   AND (run_id = %(run_id)s OR (%(run_id)s::text IS NULL AND finished_at > now() - interval '1 day'))
 ORDER BY started_at
 

@@ -39,9 +39,20 @@ SELECT c.chunk_index, c.chunk_id, c.text, c.token_count, c.char_start, c.char_en
 FROM ingest.chunks c JOIN ingest.documents d USING (document_id)
 WHERE d.document_id = %(document_id)s AND c.generation = d.generation ORDER BY c.chunk_index
 
+-- name: current_chunk_ids
+-- Ids of the current chunks of one document, in order.
+SELECT c.chunk_id FROM ingest.chunks c JOIN ingest.documents d USING (document_id, generation)
+WHERE d.document_id = %(document_id)s ORDER BY c.chunk_index
+
 -- name: count_chunks
 -- One row: current chunks.
 SELECT count(*) AS chunks FROM ingest.chunks c JOIN ingest.documents d USING (document_id, generation)
+
+-- name: recognise_server
+-- Note the server that this database lives on; one row when it is another one than before.
+INSERT INTO ingest.server AS s (system_identifier) SELECT system_identifier FROM pg_control_system()
+ON CONFLICT (is_this) DO UPDATE SET system_identifier = excluded.system_identifier
+WHERE s.system_identifier <> excluded.system_identifier
 
 -- name: restamp_chunks
 -- After a restore, transaction ids are from another life: bring them back under the present horizon.

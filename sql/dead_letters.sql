@@ -15,6 +15,8 @@ SELECT c.document_id, c.chunk_id, %(version)s, 'embed', %(reason)s, %(detail)s, 
 FROM ingest.chunks c JOIN ingest.documents d USING (document_id, generation)
 WHERE c.text_sha256 = %(text_sha256)s AND d.document_id = ANY (%(document_ids)s)
   AND pg_visible_in_snapshot(c.created_xid, %(watermark)s::pg_snapshot)
+  AND NOT EXISTS (SELECT FROM ingest.dead_letters a WHERE a.chunk_id = c.chunk_id
+                  AND a.embedding_model_version = %(version)s AND a.resolution = 'accepted')
 ORDER BY c.chunk_id FOR KEY SHARE OF c
 ON CONFLICT (document_id, chunk_id, embedding_model_version, stage) WHERE resolved_at IS NULL
 DO UPDATE SET reason = excluded.reason, detail = excluded.detail, run_id = excluded.run_id,
@@ -22,10 +24,9 @@ DO UPDATE SET reason = excluded.reason, detail = excluded.detail, run_id = exclu
 RETURNING document_id, chunk_id
 
 -- name: close_document_letters
--- The document was read after all: close its letters of the stages before embedding, except at a stage that fails now.
+-- The document passed these stages after all.
 UPDATE ingest.dead_letters SET resolved_at = now(), resolution = 'succeeded'
-WHERE document_id = %(document_id)s AND resolved_at IS NULL AND stage <> 'embed'
-  AND stage IS DISTINCT FROM %(failing_stage)s
+WHERE document_id = %(document_id)s AND resolved_at IS NULL AND stage = ANY (%(stages)s)
 
 -- name: close_superseded_letters
 -- A newer generation no longer holds these chunks.
@@ -38,7 +39,8 @@ WHERE l.document_id = %(document_id)s AND l.stage = 'embed'
 -- name: close_embedded_letters
 -- The unit has a vector after all.
 UPDATE ingest.dead_letters l SET resolved_at = now(), resolution = 'succeeded'
-WHERE l.document_id = ANY (%(document_ids)s) AND l.embedding_model_version = %(version)s AND l.resolved_at IS NULL
+WHERE l.document_id = ANY (%(document_ids)s) AND l.embedding_model_version = %(version)s
+  AND (l.resolved_at IS NULL OR l.resolution = 'accepted')
   AND EXISTS (SELECT FROM ingest.chunk_vectors v
               WHERE v.chunk_id = l.chunk_id AND v.embedding_model_version = l.embedding_model_version)
 

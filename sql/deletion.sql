@@ -3,7 +3,7 @@
 -- name: lock_missing_document
 -- Lock a document for its deletion: one row while a listing or a read says that it is gone.
 SELECT document_id, source_uri, missing_since FROM ingest.documents
-WHERE document_id = %(document_id)s AND missing_since IS NOT NULL AND status <> 'deleted' FOR UPDATE
+WHERE document_id = %(document_id)s AND missing_since IS NOT NULL AND deletion = 'allowed' AND status <> 'deleted' FOR UPDATE
 
 -- name: count_document_rows
 -- Rows that a document has, by table and version.
@@ -34,7 +34,7 @@ UPDATE ingest.documents SET status = 'deleted', generation = generation + 1, tex
     chunked_text_sha256 = NULL, content_sha256 = NULL, etag = NULL, size_bytes = NULL, last_modified = NULL,
     seen_etag = NULL, seen_size_bytes = NULL, seen_last_modified = NULL, source_version = NULL,
     extractor_version = NULL, chunker_version = NULL, media_type = NULL, pages = '[]', headings = '[]',
-    warnings = '[]', metadata = jsonb_build_object(), attempts = 0, retry_after = NULL, updated_at = clock_timestamp()
+    warnings = '[]', metadata = jsonb_build_object(), attempts = 0, retry_after = NULL, deletion = NULL, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
 -- name: insert_receipt

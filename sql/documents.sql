@@ -14,7 +14,8 @@ ORDER BY first_seen_at, partition_key
 -- name: missing_documents
 -- Partition keys of documents that a listing lacked so long ago.
 SELECT partition_key FROM ingest.documents
-WHERE status <> 'deleted' AND missing_since <= now() - make_interval(secs => %(grace_seconds)s) ORDER BY partition_key
+WHERE status <> 'deleted' AND deletion = 'allowed' AND missing_since <= now() - make_interval(secs => %(grace_seconds)s)
+ORDER BY partition_key
 
 -- name: select_documents
 -- The rows of some partition keys, without their text; `is_intact` where text, chunks and hashes agree.
@@ -31,6 +32,12 @@ SELECT generation FROM ingest.documents
 WHERE document_id = %(document_id)s AND generation = %(generation)s AND updated_at = %(updated_at)s
 FOR NO KEY UPDATE
 
+-- name: uncover_changed_document
+-- What readers are shown beside the text changed: the next embedding run publishes again, and sends nothing for it.
+DELETE FROM ingest.embedding_coverage e USING ingest.documents d
+WHERE d.document_id = %(document_id)s AND e.document_id = d.document_id
+  AND (d.metadata, d.pages, d.headings) IS DISTINCT FROM (%(metadata)s::jsonb, %(pages)s::jsonb, %(headings)s::jsonb)
+
 -- name: accept_document
 -- Record a read that gave text; the generation grows when the chunk set is a new one.
 UPDATE ingest.documents SET
@@ -39,7 +46,7 @@ UPDATE ingest.documents SET
     extractor_version = %(extractor_version)s, media_type = %(media_type)s, text = %(text)s,
     text_sha256 = %(text_sha256)s, chunked_text_sha256 = %(text_sha256)s, chunker_version = %(chunker_version)s,
     pages = %(pages)s, headings = %(headings)s, warnings = %(warnings)s, metadata = %(metadata)s,
-    generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL, missing_since = NULL,
+    generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL, missing_since = NULL, deletion = NULL,
     updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
@@ -47,7 +54,7 @@ WHERE document_id = %(document_id)s
 -- Record a read that gave the bytes we have already decided on.
 UPDATE ingest.documents SET
     etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
-    source_version = %(source_version)s, attempts = 0, retry_after = NULL, missing_since = NULL,
+    source_version = %(source_version)s, attempts = 0, retry_after = NULL, missing_since = NULL, deletion = NULL,
     updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
@@ -80,9 +87,13 @@ WHERE document_id = %(document_id)s AND status <> 'deleted'
 
 -- name: note_present
 -- A deletion was not confirmed: the object is there.
-UPDATE ingest.documents SET missing_since = NULL, seen_etag = %(etag)s, seen_size_bytes = %(size_bytes)s,
+UPDATE ingest.documents SET missing_since = NULL, deletion = NULL, seen_etag = %(etag)s, seen_size_bytes = %(size_bytes)s,
     seen_last_modified = %(last_modified)s, seen_at = now()
 WHERE document_id = %(document_id)s
+
+-- name: forget_recheck
+-- Somebody accepted that this document is not indexed: do not look at it again until its object changes.
+UPDATE ingest.documents SET retry_after = NULL WHERE document_id = %(document_id)s AND status = 'rejected'
 
 -- name: reopen_document
 -- Make a document pending again.

@@ -37,7 +37,7 @@ WITH merged AS (
     ON CONFLICT (document_id) DO UPDATE SET
         seen_etag = excluded.seen_etag, seen_size_bytes = excluded.seen_size_bytes,
         seen_last_modified = excluded.seen_last_modified, seen_at = excluded.seen_at, missing_since = NULL,
-        source_key = excluded.source_key, attempts = 0, retry_after = NULL,
+        deletion = NULL, source_key = excluded.source_key, attempts = 0, retry_after = NULL,
         status = CASE WHEN d.status = 'deleted' THEN 'discovered' ELSE d.status END,
         updated_at = CASE WHEN d.status = 'deleted' THEN clock_timestamp() ELSE d.updated_at END
     WHERE (d.seen_at IS NULL OR d.seen_at <= excluded.seen_at)
@@ -58,20 +58,33 @@ WHERE d.status <> 'deleted' AND d.missing_since IS NULL AND (d.seen_at IS NULL O
 RETURNING d.document_id
 
 -- name: count_standing
--- One row: documents that are not tombstones, those of them that are missing, and those that came since any went missing.
+-- One row: documents that are not tombstones, those of them that are missing, and missing ones not judged yet.
 SELECT count(*) AS documents, count(*) FILTER (WHERE missing_since IS NOT NULL) AS missing,
-    count(*) FILTER (WHERE missing_since IS NULL AND first_seen_at >= (
-        SELECT min(missing_since) FROM ingest.documents WHERE status <> 'deleted')) AS added
+    count(*) FILTER (WHERE missing_since IS NOT NULL AND deletion IS NULL) AS unjudged
 FROM ingest.documents WHERE status <> 'deleted'
+
+-- name: judge_deletions
+-- Allow or withhold the deletion of every missing document that was not judged yet.
+UPDATE ingest.documents SET deletion = %(deletion)s
+WHERE status <> 'deleted' AND missing_since IS NOT NULL AND deletion IS NULL
+
+-- name: approve_deletions
+-- Somebody says that what is missing now is meant to be gone.
+UPDATE ingest.documents SET deletion = 'allowed' WHERE status <> 'deleted' AND missing_since IS NOT NULL
+
+-- name: count_withheld
+-- One row: documents whose deletion waits for somebody's approval.
+SELECT count(*) AS documents FROM ingest.documents
+WHERE status <> 'deleted' AND missing_since IS NOT NULL AND deletion = 'withheld'
 
 -- name: record_listing
 -- Keep what a complete listing found.
-INSERT INTO ingest.source_listings (source_url, started_at, objects, added, changed, missing, deletions_withheld)
-VALUES (%(source_url)s, %(started_at)s, %(objects)s, %(added)s, %(changed)s, %(missing)s, %(deletions_withheld)s)
+INSERT INTO ingest.source_listings (source_url, started_at, objects, added, changed, missing)
+VALUES (%(source_url)s, %(started_at)s, %(objects)s, %(added)s, %(changed)s, %(missing)s)
 
 -- name: last_listing
 -- The last complete listing: one row or none.
-SELECT source_url, started_at, objects, missing, deletions_withheld
+SELECT source_url, started_at, objects, missing
 FROM ingest.source_listings ORDER BY listing_id DESC LIMIT 1
 
 -- name: unknown_objects
@@ -84,7 +97,8 @@ ORDER BY s.source_key
 
 -- name: absent_documents
 -- Documents that the staged listing lacks; `overdue` where their deletion should have been carried out.
-SELECT d.source_key, coalesce(d.missing_since < now() - make_interval(secs => %(grace_seconds)s), false) AS overdue
+SELECT d.source_key,
+    coalesce(d.deletion = 'allowed' AND d.missing_since < now() - make_interval(secs => %(grace_seconds)s), false) AS overdue
 FROM ingest.documents d
 WHERE d.status <> 'deleted' AND NOT EXISTS (SELECT FROM listing_staging s WHERE s.document_id = d.document_id)
 ORDER BY d.source_key
@@ -92,5 +106,6 @@ ORDER BY d.source_key
 -- name: overdue_documents
 -- Documents whose deletion should have been carried out, without a new listing.
 SELECT source_key FROM ingest.documents
-WHERE status <> 'deleted' AND missing_since < now() - make_interval(secs => %(grace_seconds)s)
+WHERE status <> 'deleted' AND deletion = 'allowed'
+  AND missing_since < now() - make_interval(secs => %(grace_seconds)s)
 ORDER BY source_key

@@ -59,7 +59,6 @@ CREATE INDEX ON {serving} USING gin (tsv)
 UPDATE ingest.embedding_models m SET status = 'active', activated_at = now()
 WHERE m.version = %(version)s AND m.status = 'building'
   AND NOT EXISTS (SELECT FROM ingest.embedding_models a WHERE a.status = 'active')
-  AND m.number = (SELECT min(number) FROM ingest.embedding_models f WHERE f.status <> 'retired')
 
 -- name: has_ann_index
 -- One row when the serving table of a version has its HNSW index.

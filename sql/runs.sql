@@ -34,6 +34,12 @@ UPDATE ingest.embedding_runs SET reused = reused + %(reused)s, embedded = embedd
     sent_tokens = sent_tokens + %(sent_tokens)s
 WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s
 
+-- name: count_disturbed
+-- One row: documents of a run that somebody decided on since it recorded its plan.
+SELECT count(*) AS documents FROM ingest.documents d
+JOIN ingest.embedding_runs r ON r.run_id = %(run_id)s AND r.embedding_model_version = %(version)s
+WHERE d.document_id = ANY (%(document_ids)s) AND d.updated_at >= r.started_at
+
 -- name: finish_embedding_run
 -- A run came to its end.
 UPDATE ingest.embedding_runs SET left_to_others = %(left_to_others)s, vanished = vanished + %(vanished)s,

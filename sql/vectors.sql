@@ -63,13 +63,13 @@ CREATE TEMPORARY TABLE IF NOT EXISTS vector_staging (text_sha256 bytea, embeddin
 COPY vector_staging (text_sha256, embedding) FROM STDIN (FORMAT binary)
 
 -- name: insert_vectors
--- Give every chunk of the run that holds a staged text its vector; one row per chunk. A chunk that vanished is left out.
+-- Give every chunk of the run's documents that holds a staged text its vector; one row per chunk. A chunk that vanished
+-- is left out; one that was superseded meanwhile takes it too, for what is paid for may be wanted again.
 INSERT INTO ingest.chunk_vectors (chunk_id, embedding_model_version, text_sha256, embedding, run_id)
 SELECT c.chunk_id, %(version)s, s.text_sha256, s.embedding, %(run_id)s
 FROM vector_staging s
 JOIN ingest.chunks c ON c.text_sha256 = s.text_sha256
-JOIN ingest.documents d ON d.document_id = c.document_id AND d.generation = c.generation
-WHERE d.document_id = ANY (%(document_ids)s) AND pg_visible_in_snapshot(c.created_xid, %(watermark)s::pg_snapshot)
+WHERE c.document_id = ANY (%(document_ids)s)
 ORDER BY c.chunk_id FOR KEY SHARE OF c
 ON CONFLICT (chunk_id, embedding_model_version) DO UPDATE SET text_sha256 = excluded.text_sha256,
     embedding = excluded.embedding, embedded_at = excluded.embedded_at, run_id = excluded.run_id

@@ -42,9 +42,7 @@ def chunk(extracted: Extracted, settings: ChunkerSettings) -> list[Span]:
     for index, cut in enumerate(cuts):
         begins = cut.start
         if index and settings.overlap_tokens:
-            begins = prefix_start(
-                text, previous_start, cut, overlap=settings.overlap_tokens, most=settings.max_tokens
-            )
+            begins = prefix_start(text, previous_start, cut, overlap=settings.overlap_tokens, most=settings.max_tokens)
         spans.append(_span(index, text, begins, cut, places))
         previous_start = cut.start
     return spans

@@ -1,10 +1,9 @@
-"""The choice of the gaps where a text is cut into chunks: strongest first, then the smallest hash.
+"""The choice of the gaps where a text is cut into chunks: the strongest in reach, of several the smallest by hash.
 
 What does not belong here: finding the gaps, pages, headings, and whatever else a chunk carries.
-Why a hash: two versions of a text choose the same gap as soon as it lies in the reach of both, whatever came before,
-so they meet again a chunk or two after an edit. It covers only a few words around the gap, because a hash of whole
-paragraphs would change with every edit inside them; a hash found once in reach wins, or repeated lines would never
-let the versions meet.
+Why so: from different starts two versions of a text soon choose the same gap, and from there on all of them. Measured
+(mean, worst): smallest hash 1.34, 7; if no smaller one is within `fewest` tokens 1.31, 5; with a hash of few characters
+1.26, 4. A gap whose hash is repeated comes last: lines that repeat have no place where versions could meet.
 """
 
 from collections import Counter, deque
@@ -15,7 +14,7 @@ from zlib import crc32
 from ingest_assets.chunk.tokens import count_tokens
 from ingest_assets.chunk.units import END, Unit
 
-_BEFORE, _AFTER = 12, 4  # characters around a gap that its hash covers
+_BEFORE, _AFTER = 8, 8  # characters that a hash covers: an edit further away does not change it
 _STRONGER, _REPEATED = -1, 1 << 32  # below and above every hash
 
 
@@ -117,35 +116,30 @@ def _candidates(ends: list[_Gap], last: _Gap, fewest: int) -> list[_Gap]:
     return [end for end in long_enough if end.strength == END or last.tokens - end.tokens >= fewest] or long_enough
 
 
-_MODE = 1
-
-
 def _best(text: str, candidates: list[_Gap], gaps: list[_Gap], reach: int) -> _Gap:
-    strengths = sorted({gap.strength for gap in candidates}, reverse=True)
-    if _MODE == 0:
-        strengths = strengths[:1]
-    elif _MODE == 1:
-        strengths = [x for x in strengths[:2] if x >= strengths[0] - 1]
-    elif strengths[0] > END:
-        strengths = strengths[:1]
-    first = None
-    for strength in strengths:
+    """Return the strongest candidate, of several the one of lowest rank.
+
+    A gap that is surpassed by another one within `reach` tokens counts one level less than it is worth.
+    """
+    strongest = max(gap.strength for gap in candidates)
+    for strength in (strongest, strongest - 1):
         rivals = [gap for gap in gaps if gap.strength >= strength]
         ranks = _ranks(text, rivals, strength)
-        group = sorted((gap for gap in candidates if gap.strength == strength), key=lambda gap: ranks[gap.position])
-        first = first or group[0]
-        if _MODE == 0 and len(group) == 1:
-            return first
-        for gap in group:
-            rank = ranks[gap.position]
-            if all(ranks[other.position] >= rank for other in rivals if -reach < other.tokens - gap.tokens < reach):
+        for gap in sorted(_of_strength(candidates, strength), key=lambda gap: ranks[gap.position]):
+            near = (other for other in rivals if -reach < other.tokens - gap.tokens < reach)
+            if all(ranks[other.position] >= ranks[gap.position] for other in near):
                 return gap
-    return first
+    ranks = _ranks(text, gaps, strongest)
+    return min(_of_strength(candidates, strongest), key=lambda gap: ranks[gap.position])
+
+
+def _of_strength(gaps: list[_Gap], strength: int) -> list[_Gap]:
+    return [gap for gap in gaps if gap.strength == strength]
 
 
 def _ranks(text: str, gaps: list[_Gap], strength: int) -> dict[int, int]:
     """Return the rank of each gap by its position: lowest when stronger, then by a hash, repeated hashes last."""
-    hashes = {gap.position: _gap_hash(text, gap.position) for gap in gaps if gap.strength == strength}
+    hashes = {gap.position: _gap_hash(text, gap.position) for gap in _of_strength(gaps, strength)}
     often = Counter(hashes.values())
     ranks = dict.fromkeys((gap.position for gap in gaps), _STRONGER)
     for position, value in hashes.items():

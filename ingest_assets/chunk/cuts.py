@@ -17,14 +17,16 @@ _BREAK = r"(?:\r\n|[\n\r\v\f\x85\u2028\u2029])"
 _BLANK = r"[^\S\n\r\v\f\x85\u2028\u2029]"
 _BLANK_LINES = re.compile(f"{_BREAK}(?:{_BLANK}*+{_BREAK})++")
 _LINE_END = re.compile(f"{_BREAK}(?:{_BLANK}*+{_BREAK})*+")
+_LETTERS = r"\p{SB=LE}\p{SB=UP}\p{SB=LO}"
 _IGNORED = r"[\p{SB=EX}\p{SB=FO}]"
 _SENTENCE_END = regex.compile(
     rf"""
     (?: \p{{SB=ST}}
       | \p{{SB=AT}}
         (?! {_IGNORED}*+ \p{{SB=NU}} )                                                              # SB6   3.14
-        (?! {_IGNORED}*+ (?=\p{{SB=UP}}) (?<= [\p{{SB=UP}}\p{{SB=LO}}] {_IGNORED}* \p{{SB=AT}} {_IGNORED}* ) )  # SB7
-        (?! [^\p{{SB=LE}}\p{{SB=UP}}\p{{SB=LO}}\p{{SB=SE}}\p{{SB=CR}}\p{{SB=LF}}\p{{SB=ST}}\p{{SB=AT}}]*+ \p{{SB=LO}} )  # SB8
+        (?! {_IGNORED}*+ (?=\p{{SB=UP}})
+            (?<= [\p{{SB=UP}}\p{{SB=LO}}] {_IGNORED}* \p{{SB=AT}} {_IGNORED}* ) )                      # SB7   U.S
+        (?! [^{_LETTERS}\p{{SB=SE}}\p{{SB=CR}}\p{{SB=LF}}\p{{SB=ST}}\p{{SB=AT}}]*+ \p{{SB=LO}} )         # SB8   e.g. at
     )
     {_IGNORED}*+ (?:\p{{SB=CL}}{_IGNORED}*+)*+ (?:\p{{SB=SP}}{_IGNORED}*+)*+                        # SB9, SB10
     (?! [\p{{SB=SC}}\p{{SB=ST}}\p{{SB=AT}}\p{{SB=SE}}\p{{SB=CR}}\p{{SB=LF}}] )                      # SB8a, SB11
@@ -86,7 +88,8 @@ def pieces(text: str) -> Iterator[int]:
         value = ord(cluster) if len(cluster) == 1 else crc32(cluster.encode("utf-8", "surrogatepass"))
         rolling = ((rolling << 2) + value * _MIX) & 0xFFFFFFFF
         size = position - cut
-        if (rolling < limit and size >= _SHORTEST_PIECE or size >= _LONGEST_PIECE) and position < last:
+        is_due = size >= _LONGEST_PIECE or (rolling < limit and size >= _SHORTEST_PIECE)
+        if is_due and position < last:
             yield position
             cut = position
 
@@ -95,7 +98,7 @@ def halves(text: str) -> Iterator[int]:
     """Yield the boundary in the middle; of one single cluster the middle itself, for the token limit is law."""
     middle, cut = len(text) // 2, 0
     for cluster in graphemes(text):
-        if cut >= middle or cut and cut + len(cluster) == len(text):
+        if cut >= middle or (cut and cut + len(cluster) == len(text)):
             break
         cut += len(cluster)
     yield cut if cut < len(text) else middle

@@ -1,8 +1,8 @@
 """The smallest parts of a text that are ever moved as a whole, each with the strength of the gap behind it.
 
 What does not belong here: the choice of the gaps that become ends of chunks.
-A part is cut finer only while it is large (see `find_units`): gaps inside a small one would never be chosen, because the
-part's own end is always in reach and at least as strong.
+A part is cut finer only while it is large (see `find_units`): gaps inside a small one would never be chosen, because
+its own end is always in reach and at least as strong.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,11 +15,11 @@ from ingest_assets.chunk.graphemes import graphemes
 from ingest_assets.chunk.tokens import count_tokens
 from ingest_assets.records import Heading
 
-# Strength of a gap. A heading of level n has HEADING - n: an outer one is stronger, and level 12 still beats END.
+# Strength of a gap. A surpassed gap loses one level (see `anchors`), so neighbours in this list may replace each other.
 WEAKEST = 0  # would part a heading from its text, or blanks from the text before them
-PIECE, WORDS, SENTENCE, LINE, PARAGRAPH = 1, 2, 3, 4, 5
-END = 6  # of the text
-HEADING = 20
+PIECE, WORDS, SENTENCE, LINE, PARAGRAPH = 2, 4, 6, 7, 8
+END = 10  # of the text
+HEADING = 24  # of a heading of level n it is HEADING - n: an outer one is stronger, the innermost still beats END
 _DEEPEST_LEVEL = 12
 _CHARACTERS_PER_TOKEN = 8  # a part with more than this on average is cut finer without being counted
 

@@ -109,11 +109,11 @@ def plan(
     as_json: JSON = False,
 ) -> None:
     """Show texts, tokens, cost and minutes before anything is spent."""
-    from ingest_assets.models import live_models, served_model
+    from ingest_assets.models import declare_models, served_model
     from ingest_assets.status import plan as make_plan
 
     with platform_or_leave(as_json=as_json) as platform:
-        served = served_model(live_models(platform.database))
+        served = served_model(declare_models(platform.database, platform.settings.models))
         version = model or (served.version if served else platform.settings.models[0].version)
         declared = next((item for item in platform.settings.models if item.version == version), None)
         if declared is None:

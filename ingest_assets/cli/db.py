@@ -6,8 +6,10 @@ What does not belong here: what is in it.
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import typer
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ingest_assets.cli.context import JSON, settings_or_leave
 from ingest_assets.cli.output import console, leave, print_json
@@ -61,7 +63,11 @@ def psql(context: typer.Context) -> None:
     try:
         with database_urls(settings) as urls:
             migrate_database(urls.ingest)
-            code = subprocess.run([_psql(), urls.ingest, *context.args], check=False).returncode
+            # The password goes by the environment: arguments are shown to everybody on the machine.
+            parts: dict[str, Any] = conninfo_to_dict(urls.ingest)
+            secret = {"PGPASSWORD": str(parts.pop("password"))} if "password" in parts else {}
+            command = [_psql(), make_conninfo(**parts), *context.args]
+            code = subprocess.run(command, env={**os.environ, **secret}, check=False).returncode
     except IngestError as error:
         leave(error, as_json=False)
     raise typer.Exit(code)

@@ -125,7 +125,7 @@ def _print(result: "PassResult", found: dict[str, Any]) -> None:
     console.print(_embedding_sentence(result), highlight=False)
     if seen.deletions_withheld:
         errors.print(
-            f"{seen.missing} deletions are withheld: the source shrank suspiciously. If that is right: "
+            f"{seen.deletions_withheld} deletions are withheld: the source shrank suspiciously. If that is right: "
             "ingest-assets run --approve-deletions",
             style="yellow",
         )

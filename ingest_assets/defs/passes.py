@@ -19,12 +19,12 @@ from ingest_assets.defs.partitions import add_documents, synchronise_versions
 from ingest_assets.defs.report import CAUSE, check_context
 from ingest_assets.defs.requests import DueRun, due_runs
 from ingest_assets.defs.runs import execute, report_dead_runs
-from ingest_assets.defs.sensors import lane_of
-from ingest_assets.discovery import Discovery, deletable_documents, discover, pending_documents
+from ingest_assets.defs.sensors import deletions_due, lane_of
+from ingest_assets.discovery import Discovery, discover, pending_documents
 from ingest_assets.embed import open_provider
 from ingest_assets.embedding import count_foreign_claims, uncovered_documents
 from ingest_assets.ingest import extractor_version
-from ingest_assets.models import ModelVersion, live_models
+from ingest_assets.models import ModelVersion, declare_models, live_models
 from ingest_assets.platform import Platform
 
 CLAIM_POLL_SECONDS = 1.0
@@ -102,8 +102,7 @@ class Pass:
         return result
 
     def _models(self) -> list[ModelVersion]:
-        declared = {item.version for item in self.platform.settings.models}
-        return [model for model in live_models(self.platform.database) if model.version in declared]
+        return declare_models(self.platform.database, self.platform.settings.models)
 
     def _pending(self) -> list[str]:
         settings = self.platform.settings
@@ -127,7 +126,7 @@ class Pass:
 
     def _embed(self, result: PassResult, model: ModelVersion) -> None:
         """Embed what is not covered; what living runs are paying for is waited for."""
-        lane = lane_of(model, live_models(self.platform.database))
+        lane = lane_of(model, self._models())
         while keys := uncovered_documents(self.platform.database, model.version):
             add_documents(self.instance, keys)
             for due in due_runs(
@@ -135,12 +134,19 @@ class Pass:
             ):
                 if not self._run(result, due):
                     return
-            if not count_foreign_claims(self.platform.database, model, run_id=""):
+            if not self._wait_for_claims(model):
                 return
+
+    def _wait_for_claims(self, model: ModelVersion) -> bool:
+        """Wait while other runs pay for texts of this version; False where none did."""
+        waited = False
+        while count_foreign_claims(self.platform.database, model, run_id=""):
+            waited = True
             time.sleep(CLAIM_POLL_SECONDS)
+        return waited
 
     def _delete(self, result: PassResult) -> None:
-        for due in self._cut("delete", deletable_documents(self.platform.database)):
+        for due in self._cut("delete", deletions_due(self.platform)):
             self._run(result, due)
 
     def _cut(self, kind: str, keys: Sequence[str]) -> list[DueRun]:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import dagster as dg
+import psycopg
 
 from ingest_assets.checks import CheckContext, run_checks
 from ingest_assets.database import rows
@@ -38,6 +39,7 @@ from ingest_assets.settings import ModelSettings
 
 LANE_TAG = "lane"
 CAUSE = "cause"  # metadata of a failure that is not about single documents
+DOCUMENTS_PER_RECORD = 100  # what a killed run has done stays marked as done, but for the last so many
 SHOWN = 10  # documents named in a failure; the rest is counted
 
 
@@ -50,23 +52,31 @@ def run_ingest(
         Failure: this run rejected documents, or could not decide on any more of them.
     """
     keys = document_keys(context, config)
-    if is_named_in_config(config):
-        record_planned(context, context.selected_asset_keys, keys)
     outcomes: list[DocumentOutcome] = []
+    recorded = 0
     with _reported(context, platform):
+        if is_named_in_config(config):
+            record_planned(context, context.selected_asset_keys, keys)
         try:
             for outcome in ingest_documents(
                 platform.database, platform.source, platform.settings, keys, context.run.run_id
             ):
                 outcomes.append(outcome)
                 report(Progress("ingest", len(outcomes), len(keys), failed=_failed(outcomes)))
+                if len(outcomes) - recorded >= DOCUMENTS_PER_RECORD:
+                    _record_documents(context, outcomes[recorded:], code_version)
+                    recorded = len(outcomes)
         finally:
-            records = [
-                PartitionRecord(item.partition_key, _document_metadata(item)) for item in outcomes if item.is_good
-            ]
-            for asset in context.selected_asset_keys:
-                record_materialized(context, asset, records, code_version)
+            _record_documents(context, outcomes[recorded:], code_version)
     _fail_for_documents(outcomes)
+
+
+def _record_documents(
+    context: dg.AssetExecutionContext, outcomes: Sequence[DocumentOutcome], code_version: str
+) -> None:
+    records = [PartitionRecord(item.partition_key, _document_metadata(item)) for item in outcomes if item.is_good]
+    for asset in context.selected_asset_keys:
+        record_materialized(context, asset, records, code_version)
 
 
 def run_embedding(
@@ -78,11 +88,11 @@ def run_embedding(
         Failure: this run wrote dead letters, or stopped before its end.
     """
     by_version = document_keys_by_version(context, config)
-    if is_named_in_config(config):
-        partitions = [document_version(key, config.version) for key in config.keys]
-        record_planned(context, context.selected_asset_keys, partitions)
     failed: list[str] = []
     with _reported(context, platform):
+        if is_named_in_config(config):
+            partitions = [document_version(key, config.version) for key in config.keys]
+            record_planned(context, context.selected_asset_keys, partitions)
         for version, keys in by_version.items():
             failed += _embed_version(context, config, platform, version, keys, code_version)
     if failed:
@@ -113,15 +123,25 @@ def _embed_version(
         run_id=context.run.run_id,
         lane="backfill" if context.run.tags.get(LANE_TAG) == "backfill" else "incremental",
         approved_units=config.approved_units if config.approved_units >= 0 else None,
+        is_first_declared=version == platform.settings.models[0].version,
     )
-    if not uncovered_documents(platform.database, version):
-        ensure_ann_index(platform.database, model)
     context.log.info(_summary(version, outcome))
     failed = {ids[item] for item in outcome.dead_lettered_documents}
     _record_version(context, platform, version, keys, ids, outcome, failed, code_version)
+    _build_index(context, platform, model)
     if outcome.failure is not None:
         raise outcome.failure
     return sorted(failed)
+
+
+def _build_index(context: dg.AssetExecutionContext, platform: Platform, model: ModelVersion) -> None:
+    """Build the index for fast search once nothing waits for this version; without it search is exact and slower."""
+    if uncovered_documents(platform.database, model.version):
+        return
+    try:
+        ensure_ann_index(platform.database, model)
+    except (IngestError, psycopg.Error) as error:
+        context.log.warning("The HNSW index of %s was not built: %s", model.version, error)
 
 
 def _record_version(

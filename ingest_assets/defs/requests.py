@@ -5,14 +5,14 @@ A run names its documents in its config, so any set of them fits into one run.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import dagster as dg
 
 from ingest_assets.defs.keys import PROMISED_TAG
-from ingest_assets.defs.partitions import DOCUMENT, VERSION
+from ingest_assets.defs.partitions import DOCUMENT, VERSION, split_document_version
 from ingest_assets.defs.report import LANE_TAG
 from ingest_assets.embedding import Lane
 
@@ -61,23 +61,58 @@ class DueRun:
         return {"ops": {OP_NAMES[self.kind]: {"config": config}}}
 
 
-def resting_keys(failed: Sequence[dg.RunRecord], kind: Kind, version: str, now: float) -> set[str]:
-    """Return documents that unsuccessful runs named lately: each failure doubles the time until the next attempt.
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """Unsuccessful runs of the last day that named one document."""
 
-    `failed` are records of failed runs of the last day, in any order; `now` is in seconds of the epoch.
+    count: int
+    last_at: float  # seconds of the epoch
+
+    def is_resting(self, now: float) -> bool:
+        """Tell whether the next attempt is still to wait: not after one failure, then 30 s, doubling, up to an hour."""
+        rest = 0.0 if self.count == 1 else FIRST_REST_SECONDS * 2.0 ** (self.count - 2)
+        return now < self.last_at + min(rest, LONGEST_REST_SECONDS)
+
+    def run_size(self, size: int) -> int:
+        """Return how many such documents share a run: an eighth each time, so that a poisonous one ends up alone."""
+        return max(1, size >> (3 * self.count))
+
+
+def failures_by_key(failed: Sequence[dg.RunRecord], kind: Kind, version: str = "") -> dict[str, Failures]:
+    """Return the failures of each document that runs of a kind (and version) named.
+
+    An ingest run whose body raised has decided on its documents or could decide on none: only a crash counts there.
     """
     ended: dict[str, list[float]] = defaultdict(list)
     for record in failed:
+        is_crash = record.dagster_run.tags.get("dagster/failure_reason") != "STEP_FAILURE"
         config = _op_config(record.dagster_run, kind)
-        if config.get("version", "") == version:
+        if config.get("version", "") == version and (is_crash or kind == "embed"):
             for key in config.get("keys", ()):
                 ended[key].append(record.end_time or record.update_timestamp.timestamp())
-    return {key for key, times in ended.items() if now < max(times) + rest_seconds(len(times))}
+    return {key: Failures(len(times), max(times)) for key, times in ended.items()}
 
 
-def rest_seconds(failures: int) -> float:
-    """Return how long a document rests after so many failed runs: 30 s, doubling, at most an hour."""
-    return min(FIRST_REST_SECONDS * 2.0 ** (failures - 1), LONGEST_REST_SECONDS)
+def due_again(
+    kind: Kind,
+    keys: Sequence[str],
+    size: int,
+    failures: Mapping[str, Failures],
+    now: float,
+    *,
+    version: str = "",
+    lane: Lane = "incremental",
+) -> list[DueRun]:
+    """Cut documents into runs: those without failures first, then the others by how often they failed, if rested."""
+    groups: dict[int, list[str]] = defaultdict(list)
+    for key in keys:
+        failure = failures.get(key)
+        if failure is None:
+            groups[size].append(key)
+        elif not failure.is_resting(now):
+            groups[failure.run_size(size)].append(key)
+    ordered = sorted(groups.items(), reverse=True)
+    return [due for limit, group in ordered for due in due_runs(kind, group, limit, version=version, lane=lane)]
 
 
 def _op_config(run: dg.DagsterRun, kind: Kind) -> dict[str, Any]:
@@ -109,15 +144,35 @@ def due_runs(
         yield DueRun(kind, tuple(ordered[start : start + size]), version, lane, approved_units)
 
 
-def keys_in_flight(runs: Sequence[dg.DagsterRun], kind: Kind, version: str = "") -> set[str]:
-    """Return documents that unfinished runs of a kind (and version) name, in their config or by partition."""
+def keys_in_flight(
+    runs: Sequence[dg.DagsterRun], kind: Kind, version: str = "", documents: Sequence[str] = ()
+) -> set[str]:
+    """Return documents that unfinished runs of a kind (and version) name, in their config, by partition or by range.
+
+    `documents` are the document partitions in Dagster's order, which ranges are of.
+    """
     found: set[str] = set()
     for run in runs:
         config = _op_config(run, kind)
         if config.get("version", "") == version:
             found.update(config.get("keys", ()))
-        if kind == "ingest" and "dagster/partition" in run.tags and run.asset_selection:
-            names = {key.to_user_string() for key in run.asset_selection}
-            if names & set(ASSETS["ingest"]):
-                found.add(run.tags["dagster/partition"])
+        names = {key.to_user_string() for key in run.asset_selection or ()}
+        if names & set(ASSETS[kind]):
+            found.update(_partitions(run.tags, version, documents))
     return found
+
+
+def _partitions(tags: Mapping[str, str], version: str, documents: Sequence[str]) -> Iterable[str]:
+    """Return the documents of a run that has a partition key or range at this version ("" before embedding)."""
+    start = tags.get("dagster/asset_partition_range_start", tags.get("dagster/partition", ""))
+    end = tags.get("dagster/asset_partition_range_end", start)
+    if version:
+        (start, of_start), (end, of_end) = split_document_version(start), split_document_version(end)
+        if version not in (of_start, of_end):
+            return ()
+    if start == end:
+        return (start,) if start else ()
+    places = {key: place for place, key in enumerate(documents)}
+    if start not in places or end not in places:
+        return ()
+    return documents[places[start] : places[end] + 1]

@@ -3,6 +3,7 @@
 What does not belong here: choosing documents (`requests.py`) and what bodies do.
 """
 
+import time
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ import dagster as dg
 
 from ingest_assets.database import Database
 from ingest_assets.defs.requests import DueRun
-from ingest_assets.leases import dead_runs, forget_run, lease
+from ingest_assets.leases import dead_runs, forget_run, lease, leased_runs
 
 UNFINISHED = [
     dg.DagsterRunStatus.QUEUED,
@@ -22,6 +23,8 @@ UNFINISHED = [
 ]
 
 
+DELETE_JOB = "delete_documents"
+LEASELESS_SECONDS = 180.0  # from the start of a run to its lease it opens the platform, which takes seconds
 FAILED_RUNS = 200  # the newest; more failures than these within a day rest for the longest time anyway
 
 
@@ -42,13 +45,28 @@ def report_dead_runs(instance: dg.DagsterInstance, database: Database) -> list[s
 
     The default launcher has no health check: a killed run would stay STARTED and keep its documents for ever.
     """
-    dead = dead_runs(database)
+    dead = [*dead_runs(database), *_runs_without_lease(instance, database)]
     for run_id in dead:
         run = instance.get_run_by_id(run_id)
         if run is not None and run.status in UNFINISHED:
             instance.report_run_failed(run, "Its process is gone or its lease lapsed; its documents are free again.")
         forget_run(database, run_id)
     return dead
+
+
+def _runs_without_lease(instance: dg.DagsterInstance, database: Database) -> list[str]:
+    """Return runs of ours that started a while ago and hold no lease: they died before they took one."""
+    held = leased_runs(database)
+    started = instance.get_run_records(filters=dg.RunsFilter(statuses=[dg.DagsterRunStatus.STARTED]))
+    latest = time.time() - LEASELESS_SECONDS
+    return [
+        record.dagster_run.run_id
+        for record in started
+        if record.dagster_run.run_id not in held
+        and (record.dagster_run.asset_selection or record.dagster_run.job_name == DELETE_JOB)
+        and record.start_time is not None
+        and record.start_time < latest
+    ]
 
 
 def execute(
@@ -60,7 +78,7 @@ def execute(
     """
     run_id = str(uuid.uuid4())
     job = (
-        definitions.resolve_job_def("delete_documents")
+        definitions.resolve_job_def(DELETE_JOB)
         if due.kind == "delete"
         else definitions.resolve_implicit_global_asset_job_def()
     )

@@ -10,7 +10,7 @@ import dagster as dg
 
 from ingest_assets.chunk import chunker_version
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
-from ingest_assets.defs.requests import ASSETS, DueRun, due_runs, keys_in_flight, resting_keys
+from ingest_assets.defs.requests import ASSETS, DueRun, due_again, failures_by_key, keys_in_flight
 from ingest_assets.defs.resources import PlatformResource
 from ingest_assets.defs.runs import failed_runs, report_dead_runs, unfinished_runs
 from ingest_assets.discovery import deletable_documents, discover, overdue_deletions, pending_documents
@@ -68,52 +68,52 @@ def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[Du
     report_dead_runs(instance, platform.database)
     settings = platform.settings
     discover(platform.database, platform.source, settings.source)
-    keys = pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
+    keys = _pending(platform)
     add_documents(instance, keys)
-    in_flight = keys_in_flight(unfinished_runs(instance), "ingest")
-    new = [key for key in keys if key not in in_flight]
-    return list(due_runs("ingest", new, settings.source.max_documents_per_run))
+    held = keys_in_flight(unfinished_runs(instance), "ingest", documents=instance.get_dynamic_partitions("documents"))
+    failures = failures_by_key(failed_runs(instance), "ingest")
+    new = [key for key in keys if key not in held]
+    return due_again("ingest", new, settings.source.max_documents_per_run, failures, time.time())
+
+
+def deletions_due(platform: Platform) -> list[str]:
+    """Return documents to delete: all that are gone once nothing waits to be embedded, else those past the grace."""
+    models = declare_models(platform.database, platform.settings.models)
+    if _pending(platform) or any(uncovered_documents(platform.database, model.version) for model in models):
+        return overdue_deletions(platform.database, platform.settings.source)
+    return deletable_documents(platform.database)
 
 
 def due_deletions(instance: dg.DagsterInstance, platform: Platform) -> list[DueRun]:
-    """Return deletion runs: at once when nothing waits to be embedded, else for what waited longer than the grace."""
-    settings = platform.settings
-    runs = unfinished_runs(instance)
-    is_work_pending = bool(
-        pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
-        or any(
-            uncovered_documents(platform.database, model.version)
-            for model in declare_models(platform.database, settings.models)
-        )
-    )
-    keys = (
-        overdue_deletions(platform.database, settings.source)
-        if is_work_pending
-        else deletable_documents(platform.database)
-    )
-    in_flight = keys_in_flight(runs, "delete")
-    return list(
-        due_runs("delete", [key for key in keys if key not in in_flight], settings.source.max_documents_per_run)
-    )
+    """Return deletion runs for what is not in flight."""
+    in_flight = keys_in_flight(unfinished_runs(instance), "delete")
+    keys = [key for key in deletions_due(platform) if key not in in_flight]
+    failures = failures_by_key(failed_runs(instance), "delete")
+    return due_again("delete", keys, platform.settings.source.max_documents_per_run, failures, time.time())
 
 
 def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[DueRun]:
-    """Return embedding runs per version that is not retired; a newly declared version needs no reload."""
+    """Return embedding runs per declared version; a newly declared one needs no reload."""
     report_dead_runs(instance, platform.database)
-    declared = load_settings().models
-    models = declare_models(platform.database, declared)
+    models = declare_models(platform.database, load_settings().models)
     synchronise_versions(instance, models)
     runs, failed = unfinished_runs(instance), failed_runs(instance)
+    documents = instance.get_dynamic_partitions("documents")
+    size = platform.settings.source.max_documents_per_run
     due: list[DueRun] = []
     for model in models:
-        if all(item.version != model.version for item in declared):
-            continue
-        held = keys_in_flight(runs, "embed", model.version) | resting_keys(failed, "embed", model.version, time.time())
+        held = keys_in_flight(runs, "embed", model.version, documents)
         keys = [key for key in uncovered_documents(platform.database, model.version) if key not in held]
         add_documents(instance, keys)
-        size = platform.settings.source.max_documents_per_run
-        due += due_runs("embed", keys, size, version=model.version, lane=lane_of(model, models))
+        failures = failures_by_key(failed, "embed", model.version)
+        lane = lane_of(model, models)
+        due += due_again("embed", keys, size, failures, time.time(), version=model.version, lane=lane)
     return due
+
+
+def _pending(platform: Platform) -> list[str]:
+    settings = platform.settings
+    return pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
 
 
 def lane_of(model: ModelVersion, models: list[ModelVersion]) -> Lane:

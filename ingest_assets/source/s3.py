@@ -146,7 +146,8 @@ class S3Source:
         return SourceContent(found, data, response.get("VersionId"), dict(response.get("Metadata", {})))
 
     def _describe(self, key: str, etag: str, size: int, modified: datetime) -> SourceObject:
-        return SourceObject(key, self.url + key, etag.strip('"'), size, modified)
+        # Some stores list milliseconds and answer a HEAD in seconds; one object must not look like two states.
+        return SourceObject(key, self.url + key, etag.strip('"'), size, modified.replace(microsecond=0))
 
     def _require_missing(self, error: ClientError) -> None:
         """Raise unless a failed HEAD means a missing object: without a body, a missing bucket looks the same."""

@@ -11,6 +11,12 @@ EXCEPTION WHEN feature_not_supported OR invalid_parameter_value THEN
     NULL;
 END $$;
 
+-- The server that the transaction ids in this database are of.
+CREATE TABLE ingest.server (
+    is_this boolean PRIMARY KEY DEFAULT true CHECK (is_this),
+    system_identifier bigint NOT NULL
+);
+
 CREATE TABLE ingest.documents (
     document_id uuid PRIMARY KEY,
     source_uri text NOT NULL,
@@ -22,6 +28,8 @@ CREATE TABLE ingest.documents (
     seen_last_modified timestamptz,
     seen_at timestamptz,
     missing_since timestamptz,
+    -- Of a missing document: what the shrink guard said of its deletion; NULL until a complete listing has judged it.
+    deletion text CHECK (deletion IN ('allowed', 'withheld')),
     -- The state that was last read and decided on: accepted or rejected.
     etag text,
     size_bytes bigint,
@@ -125,6 +133,5 @@ CREATE TABLE ingest.source_listings (
     objects bigint NOT NULL,
     added bigint NOT NULL,
     changed bigint NOT NULL,
-    missing bigint NOT NULL,
-    deletions_withheld boolean NOT NULL
+    missing bigint NOT NULL
 );

@@ -38,12 +38,17 @@ BEGIN
             vector_dims(query_embedding), served.version, served.dimensions USING ERRCODE = 'data_exception';
     END IF;
     -- HNSW returns at most ef_search rows, and fewer where rows it found were deleted: look for as many as are asked for.
-    PERFORM set_config('hnsw.ef_search', least(greatest(k, 40), 1000)::text, true),
-        set_config('hnsw.iterative_scan', 'strict_order', true);
+    PERFORM set_config('hnsw.ef_search', least(greatest(k, 40), 1000)::text, true);
+    IF current_setting('hnsw.iterative_scan', true) IS NOT NULL THEN  -- pgvector 0.8 and later
+        PERFORM set_config('hnsw.iterative_scan', 'strict_order', true);
+    END IF;
+    -- Ties are ordered outside: an index gives rows by distance only.
     RETURN QUERY EXECUTE format(
-        'SELECT i.source_key, i.document_id, i.chunk_id, 1 - (i.embedding <=> $1::%1$s(%2$s)), i.text,'
-        ' i.page_start, i.page_end, i.heading, i.metadata'
-        ' FROM serving.index_%3$s i ORDER BY i.embedding <=> $1::%1$s(%2$s), i.chunk_id LIMIT $2',
+        'SELECT n.source_key, n.document_id, n.chunk_id, 1 - n.distance, n.text, n.page_start, n.page_end, n.heading,'
+        ' n.metadata FROM ('
+        '  SELECT i.*, i.embedding <=> $1::%1$s(%2$s) AS distance FROM serving.index_%3$s i'
+        '  ORDER BY i.embedding <=> $1::%1$s(%2$s) LIMIT $2'
+        ' ) n ORDER BY n.distance, n.chunk_id',
         CASE WHEN served.dimensions > 2000 THEN 'halfvec' ELSE 'vector' END, served.dimensions, served.number)
         USING query_embedding, k;
 END $$;
@@ -51,8 +56,11 @@ END $$;
 -- Every document that is not a tombstone, judged at the active version (before one exists, at the first declared).
 CREATE VIEW ingest.document_status AS
 WITH judged AS (
-    SELECT version FROM ingest.embedding_models WHERE status <> 'retired'
-    ORDER BY (status = 'active') DESC, number LIMIT 1
+    -- A version that was declared once and never used has no coverage, and judges nothing.
+    SELECT m.version FROM ingest.embedding_models m WHERE m.status <> 'retired'
+    ORDER BY (m.status = 'active') DESC,
+        EXISTS (SELECT FROM ingest.embedding_coverage e WHERE e.embedding_model_version = m.version) DESC, m.number
+    LIMIT 1
 )
 SELECT d.document_id, d.source_key, d.partition_key, d.source_uri, d.generation, judged.version,
     CASE
