@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/first_load.py [--documents N] [--seed N] [--write]
 
-The corpus is made at run time from a seed that is drawn and printed: documents of different lengths, one-block files and
-equal texts among them. Every figure is of a process of its own, as `ingest-assets run` starts it.
+The corpus is made at run time from a seed that is drawn and printed: documents of different lengths, one-block files
+and equal texts among them. Every figure is of a process of its own, as `ingest-assets run` starts it.
 """
 
 import argparse

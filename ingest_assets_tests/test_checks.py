@@ -139,7 +139,10 @@ def test_source_reconciliation_sees_an_object_that_discovery_forgot(ask: Ask, br
 
 def test_source_reconciliation_sees_a_document_that_should_have_been_deleted(ask: Ask, broken: Database) -> None:
     """A deletion that was noticed must be carried out."""
-    change(broken, "UPDATE ingest.documents SET deletion = 'allowed', missing_since = now() - interval '1 h' WHERE source_key = '2.md'")
+    change(
+        broken,
+        "UPDATE ingest.documents SET deletion = 'allowed', missing_since = '2020-01-01' WHERE source_key = '2.md'",
+    )
     assert [item["document"] for item in ask("source_reconciliation", lists_source=False).offenders] == ["2.md"]
 
 

@@ -235,9 +235,8 @@ def test_other_headings_over_the_same_text_are_a_new_generation(deployment: Depl
     deployment.command("run")
     assert deployment.json("status")["documents"]["complete"] == 2
     shown = deployment.json("show", "a.html")
-    assert {tuple(chunk["heading"]) for chunk in shown["chunks"]} & {
-        (f"Part {number} of the manual",) for number in range(6)
-    }
+    headings = {tuple(chunk["heading"]) for chunk in shown["chunks"]}
+    assert headings & {(f"Part {number} of the manual",) for number in range(6)}
     assert "".join(chunk["text"] for chunk in shown["chunks"]) == shown["text"]
 
 
@@ -258,7 +257,7 @@ def test_a_version_that_was_only_declared_once_is_in_nobodys_way(deployment: Dep
     model = (
         '\n[[models]]\nversion = "mine-64-v1"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = 64\n'
     )
-    deployment.configure('[source]\nurl = "inbox"\n' + model)
+    deployment.configure('[source]\nurl = "inbox"\n[[models]]\n' + model)
     deployment.write("pumps.md", PUMPS)
     deployment.command("run")
     status = deployment.json("status")

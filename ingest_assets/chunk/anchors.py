@@ -6,8 +6,10 @@ Why so: from different starts two versions of a text soon choose the same gap, a
 1.26, 4. A gap whose hash is repeated comes last: lines that repeat have no place where versions could meet.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 from zlib import crc32
 
@@ -31,15 +33,6 @@ class Cut(NamedTuple):
     start: int
     end: int
     tokens: int  # of exactly this text
-
-
-class _Gap(NamedTuple):
-    """One gap ahead, measured from the start of the chunk at hand."""
-
-    units: int  # how many units lie before it
-    position: int
-    tokens: int  # sum over these units
-    strength: int
 
 
 def cut_chunks(text: str, units: Iterator[Unit], limits: Limits) -> Iterator[Cut]:
@@ -67,84 +60,73 @@ def cut_chunks(text: str, units: Iterator[Unit], limits: Limits) -> Iterator[Cut
         start = end
 
 
-def _next_chunk(text: str, start: int, coming: Sequence[Unit], limits: Limits) -> tuple[int, int]:
+def _next_chunk(text: str, start: int, coming: list[Unit], limits: Limits) -> tuple[int, int]:
     """Return how many units the next chunk takes and its tokens, which are 0 where these are blanks to leave out."""
-    gaps = _gaps(coming)
+    sums = list(accumulate(unit.tokens for unit in coming))
     blank_units = _blank_units(text, start, coming)
-    ends = [gap for gap in gaps[blank_units:] if gap.tokens <= limits.most]
-    candidates = _candidates(ends, gaps[-1], limits.fewest)
+    ends = range(blank_units, bisect_right(sums, limits.most))
+    candidates = _candidates(coming, sums, ends, limits.fewest)
     while candidates:
-        end = _best(text, candidates, gaps, limits.fewest)
-        tokens = count_tokens(text[start : end.position])
+        best = _best(text, coming, sums, candidates, limits.fewest)
+        tokens = count_tokens(text[start : coming[best].end])
         if tokens > limits.most:
-            candidates = [other for other in candidates if other.position < end.position]
-        elif tokens < limits.fewest and end.strength != END:
-            candidates = [other for other in candidates if other.position > end.position]
+            candidates = [index for index in candidates if index < best]
+        elif tokens < limits.fewest and coming[best].strength != END:
+            candidates = [index for index in candidates if index > best]
         else:
-            return end.units, tokens
-    for end in reversed(ends):
-        tokens = count_tokens(text[start : end.position])
+            return best + 1, tokens
+    for index in reversed(ends):
+        tokens = count_tokens(text[start : coming[index].end])
         if tokens <= limits.most:
-            return end.units, tokens
+            return index + 1, tokens
     return blank_units, 0
 
 
-def _gaps(coming: Iterable[Unit]) -> list[_Gap]:
-    gaps = []
-    tokens = 0
-    for count, unit in enumerate(coming, 1):
-        tokens += unit.tokens
-        gaps.append(_Gap(count, unit.end, tokens, unit.strength))
-    return gaps
-
-
-def _blank_units(text: str, start: int, coming: Iterable[Unit]) -> int:
+def _blank_units(text: str, start: int, coming: list[Unit]) -> int:
     """Return how many units at the front have no visible character."""
-    count = 0
-    for unit in coming:
-        if not text[start : unit.end].isspace():
-            break
-        count += 1
-    return count
+    if not text[start].isspace():
+        return 0
+    visible = (index for index, unit in enumerate(coming) if not text[start : unit.end].isspace())
+    return next(visible, len(coming))
 
 
-def _candidates(ends: list[_Gap], last: _Gap, fewest: int) -> list[_Gap]:
+def _candidates(coming: list[Unit], sums: list[int], ends: range, fewest: int) -> list[int]:
     """Return the ends that leave neither this chunk nor the rest of the text too short, as far as that is possible."""
-    long_enough = [end for end in ends if end.tokens >= fewest or end.strength == END]
-    if last.strength != END:
+    long_enough = [index for index in ends if sums[index] >= fewest or coming[index].strength == END]
+    if coming[-1].strength != END:
         return long_enough
-    return [end for end in long_enough if end.strength == END or last.tokens - end.tokens >= fewest] or long_enough
+    total = sums[-1]
+    return [index for index in long_enough if sums[index] == total or total - sums[index] >= fewest] or long_enough
 
 
-def _best(text: str, candidates: list[_Gap], gaps: list[_Gap], reach: int) -> _Gap:
+def _best(text: str, coming: list[Unit], sums: list[int], candidates: list[int], reach: int) -> int:
     """Return the strongest candidate, of several the one of lowest rank.
 
     A gap that is surpassed by another one within `reach` tokens counts one level less than it is worth.
     """
-    strongest = max(gap.strength for gap in candidates)
+    strongest = max(coming[index].strength for index in candidates)
     for strength in (strongest, strongest - 1):
-        rivals = [gap for gap in gaps if gap.strength >= strength]
-        ranks = _ranks(text, rivals, strength)
-        for gap in sorted(_of_strength(candidates, strength), key=lambda gap: ranks[gap.position]):
-            near = (other for other in rivals if -reach < other.tokens - gap.tokens < reach)
-            if all(ranks[other.position] >= ranks[gap.position] for other in near):
-                return gap
-    ranks = _ranks(text, gaps, strongest)
-    return min(_of_strength(candidates, strongest), key=lambda gap: ranks[gap.position])
+        ranks = _ranks(text, coming, strength)
+        rivals = list(ranks)
+        distances = [sums[index] for index in rivals]
+        equals = [index for index in candidates if coming[index].strength == strength]
+        for index in sorted(equals, key=ranks.__getitem__):
+            first, last = bisect_right(distances, sums[index] - reach), bisect_left(distances, sums[index] + reach)
+            if min(ranks[rival] for rival in rivals[first:last]) == ranks[index]:
+                return index
+    ranks = _ranks(text, coming, strongest)
+    return min((index for index in candidates if coming[index].strength == strongest), key=ranks.__getitem__)
 
 
-def _of_strength(gaps: list[_Gap], strength: int) -> list[_Gap]:
-    return [gap for gap in gaps if gap.strength == strength]
-
-
-def _ranks(text: str, gaps: list[_Gap], strength: int) -> dict[int, int]:
-    """Return the rank of each gap by its position: lowest when stronger, then by a hash, repeated hashes last."""
-    hashes = {gap.position: _gap_hash(text, gap.position) for gap in _of_strength(gaps, strength)}
+def _ranks(text: str, coming: list[Unit], strength: int) -> dict[int, int]:
+    """Return ranks of the gaps of this strength by a hash, repeated hashes last; stronger gaps have the lowest."""
+    hashes = {index: _gap_hash(text, unit.end) for index, unit in enumerate(coming) if unit.strength == strength}
     often = Counter(hashes.values())
-    ranks = dict.fromkeys((gap.position for gap in gaps), _STRONGER)
-    for position, value in hashes.items():
-        ranks[position] = value if often[value] == 1 else value + _REPEATED
-    return ranks
+    return {
+        index: (hashes[index] + (often[hashes[index]] > 1) * _REPEATED) if unit.strength == strength else _STRONGER
+        for index, unit in enumerate(coming)
+        if unit.strength >= strength
+    }
 
 
 def _gap_hash(text: str, position: int) -> int:

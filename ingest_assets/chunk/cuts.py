@@ -84,14 +84,16 @@ def pieces(text: str) -> Iterator[int]:
     limit = (1 << 32) // _CHARACTERS_PER_PIECE
     last = len(text.rstrip())
     for cluster in graphemes(text[:last]):
-        position += len(cluster)
-        value = ord(cluster) if len(cluster) == 1 else crc32(cluster.encode("utf-8", "surrogatepass"))
-        rolling = ((rolling << 2) + value * _MIX) & 0xFFFFFFFF
-        size = position - cut
-        is_due = size >= _LONGEST_PIECE or (rolling < limit and size >= _SHORTEST_PIECE)
-        if is_due and position < last:
-            yield position
-            cut = position
+        if len(cluster) == 1:
+            position += 1
+            rolling = ((rolling << 2) + ord(cluster) * _MIX) & 0xFFFFFFFF
+        else:
+            position += len(cluster)
+            rolling = ((rolling << 2) + crc32(cluster.encode("utf-8", "surrogatepass")) * _MIX) & 0xFFFFFFFF
+        if rolling < limit or position - cut >= _LONGEST_PIECE:
+            if _SHORTEST_PIECE <= position - cut and position < last:
+                yield position
+                cut = position
 
 
 def halves(text: str) -> Iterator[int]:

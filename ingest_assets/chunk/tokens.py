@@ -5,7 +5,9 @@ this measure is the chunker's, the same for all of them, so that a new model doe
 """
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
+
+_SHORT = 16  # characters: short lines are often the same, and asking costs more than remembering
 
 
 def count_tokens(text: str) -> int:
@@ -13,10 +15,19 @@ def count_tokens(text: str) -> int:
 
     Names of special tokens (`<|endoftext|>`) are ordinary text, and a lone surrogate counts as U+FFFD.
     """
+    if len(text) <= _SHORT:
+        return _count_short(text)
+    return _count(text)
+
+
+def _count(text: str) -> int:
     try:
         return _counter()(text)
     except UnicodeEncodeError:
         return _counter()(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+
+
+_count_short = lru_cache(maxsize=1 << 15)(_count)
 
 
 @cache

@@ -7,7 +7,6 @@ its own end is always in reach and at least as strong.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import chain
 from typing import NamedTuple
 
 from ingest_assets.chunk import cuts
@@ -54,11 +53,16 @@ def find_units(text: str, headings: Sequence[Heading], size: Size) -> Iterator[U
     start = 0
     for end, strength in _blocks(text, strengths):
         block = text[start:end]
-        title_end = start + next(cuts.lines(block), len(block)) if start in strengths else -1
-        for unit in _refined(block, start, strength, size, 0):
-            is_title = unit.end == title_end and unit.strength != END
-            yield unit._replace(strength=WEAKEST) if is_title else unit
+        found = _refined(block, start, strength, size, 0)
+        yield from _bound_to_text(found, start + next(cuts.lines(block), len(block))) if start in strengths else found
         start = end
+
+
+def _bound_to_text(found: Iterable[Unit], title_end: int) -> Iterator[Unit]:
+    """Yield the units of a block that starts with a title, the gap behind the title made the weakest."""
+    for unit in found:
+        is_title = unit.end == title_end and unit.strength != END
+        yield unit._replace(strength=WEAKEST) if is_title else unit
 
 
 def _heading_strengths(text: str, headings: Iterable[Heading]) -> Mapping[int, int]:
@@ -84,18 +88,20 @@ def _blocks(text: str, strengths: Mapping[int, int]) -> Iterator[tuple[int, int]
     yield len(text), END
 
 
-def _refined(part: str, start: int, strength: int, size: Size, depth: int) -> Iterator[Unit]:
-    """Yield the part as one unit where it is small enough, otherwise cut at the next finer level."""
+def _refined(part: str, start: int, strength: int, size: Size, depth: int) -> Iterable[Unit]:
+    """Return the part as one unit where it is small enough, otherwise cut at the next finer level."""
     if len(part) <= size.fine * _CHARACTERS_PER_TOKEN:
         tokens = count_tokens(part)
         if tokens <= size.fine or (tokens <= size.largest and next(graphemes(part)) == part) or len(part) == 1:
-            yield Unit(start + len(part), tokens, strength)
-            return
+            return (Unit(start + len(part), tokens, strength),)
+    return _cut_finer(part, start, strength, size, depth)
+
+
+def _cut_finer(part: str, start: int, strength: int, size: Size, depth: int) -> Iterator[Unit]:
     cut, finer = _FINER[depth] if depth < len(_FINER) else (cuts.halves, PIECE)
     begin = 0
-    for end in chain(cut(part), (len(part),)):
-        weight = strength if end == len(part) else finer
-        if end < len(part) and part[end].isspace():
-            weight = WEAKEST
+    for end in cut(part):
+        weight = WEAKEST if part[end].isspace() else finer
         yield from _refined(part[begin:end], start + begin, weight, size, depth + 1)
         begin = end
+    yield from _refined(part[begin:], start + begin, strength, size, depth + 1)
