@@ -21,7 +21,7 @@ from ingest_assets.settings import ChunkerSettings
 
 RESULTS = Path(__file__).with_name("results.md")
 DOCUMENTS_PER_KIND = 4
-EDIT_SIZES = ((0.2, 5), (5, 50), (50, 400))  # tokens: a character to two words, a line, paragraphs
+EDIT_SIZES = ((0.2, 5), (5, 50), (50, 400))  # tokens: a few letters, a line, paragraphs
 EDIT_WEIGHTS = (5, 3, 2)
 REFERENCE_SHARE = 10  # the reference rows are measured on one edit in so many
 SETTINGS = ChunkerSettings()
@@ -40,7 +40,7 @@ def fixed_window(document: Extracted) -> list[str]:
 
 
 def greedy(document: Extracted) -> list[str]:
-    """Return paragraphs packed until 500 tokens are full; a longer one is cut into lines, a longer line into windows."""
+    """Return paragraphs packed until 500 tokens are full; longer ones are cut into lines, longer lines into windows."""
     packed, size = [""], 0
     for part in _parts(document.text, ("\n\n", "\n")):
         tokens = count_tokens(part)

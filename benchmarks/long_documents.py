@@ -87,7 +87,7 @@ def _code(chance: random.Random) -> Extracted:
 
 
 EVENTS = (
-    "connection from {} accepted", "request {} finished with status 200", "cache miss for key user:{}", "worker {} idle",
+    "connection from {} accepted", "request {} finished with status 200", "cache miss for user:{}", "worker {} idle",
     "retrying upload of part {}", "disk usage at {} of 1000 units", "session {} closed by peer", "heartbeat",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import regex
 
-from ingest_assets.chunk.graphemes import graphemes, whole
+from ingest_assets.chunk.graphemes import graphemes, is_plain, whole
 
 _BREAK = r"(?:\r\n|[\n\r\v\f\x85\u2028\u2029])"
 _BLANK = r"[^\S\n\r\v\f\x85\u2028\u2029]"
@@ -90,15 +90,18 @@ def pieces(text: str) -> Iterator[int]:
         else:
             position += len(cluster)
             rolling = ((rolling << 2) + crc32(cluster.encode("utf-8", "surrogatepass")) * _MIX) & 0xFFFFFFFF
-        if rolling < limit or position - cut >= _LONGEST_PIECE:
-            if _SHORTEST_PIECE <= position - cut and position < last:
-                yield position
-                cut = position
+        is_due = rolling < limit or position - cut >= _LONGEST_PIECE
+        if is_due and position - cut >= _SHORTEST_PIECE and position < last:
+            yield position
+            cut = position
 
 
 def halves(text: str) -> Iterator[int]:
     """Yield the boundary in the middle; of one single cluster the middle itself, for the token limit is law."""
     middle, cut = len(text) // 2, 0
+    if is_plain(text):
+        yield middle
+        return
     for cluster in graphemes(text):
         if cut >= middle or (cut and cut + len(cluster) == len(text)):
             break
