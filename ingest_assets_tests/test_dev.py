@@ -4,9 +4,12 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -86,3 +89,28 @@ def test_a_taken_port_is_said_before_anything_starts(deployment: Deployment) -> 
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "--port" in errors
+
+
+def test_dagsters_own_commands_load_the_workspace_on_the_instance_of_the_settings(deployment: Deployment) -> None:
+    """`dagster dev -w workspace.yaml` in a checkout finds the same definitions and the same database as `dev`."""
+    project = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "dagster", "definitions", "validate", "-w", "workspace.yaml"]
+    ran = subprocess.run(
+        command, cwd=project, env=deployment.environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    code = (
+        "import sys; from dagster import DagsterInstance; from dagster._core.instance import InstanceRef\n"
+        "instance = DagsterInstance.from_ref(InstanceRef.from_dir(sys.argv[1], config_dir='.'))\n"
+        "print(type(instance.event_log_storage).__name__, instance.run_storage.postgres_url)\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code, str(deployment.folder)],
+        cwd=project,
+        env=deployment.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ran.stdout.split() == ["BatchingEventLogStorage", deployment.dagster_url], ran.stderr
