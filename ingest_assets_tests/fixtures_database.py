@@ -26,6 +26,11 @@ def running_server() -> Iterator[Callable[[str], str]]:
     with tempfile.TemporaryDirectory(prefix="ingest-postgres-", ignore_cleanup_errors=True) as folder:
         server = get_server(folder, cleanup_mode="stop")
         socket_folder = server.get_postmaster_info().socket_dir
+        with psycopg.connect(f"postgresql://postgres@/postgres?host={socket_folder}", autocommit=True) as connection:
+            # Processes die in these tests, the machine does not: most of a test's time would go into waiting for disks.
+            for setting in ("fsync", "full_page_writes", "synchronous_commit"):
+                connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
+            connection.execute("SELECT pg_reload_conf()")
         try:
             yield lambda database: f"postgresql://postgres@/{database}?host={socket_folder}"
         finally:

@@ -254,9 +254,7 @@ def test_a_new_title_is_served_without_sending_anything(deployment: Deployment) 
 def test_a_version_that_was_only_declared_once_is_in_nobodys_way(deployment: Deployment) -> None:
     """A look with the default settings does not decide which model serves later."""
     deployment.command("status")
-    model = (
-        '\n[[models]]\nversion = "mine-64-v1"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = 64\n'
-    )
+    model = 'version = "mine-64-v1"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = 64\n'
     deployment.configure('[source]\nurl = "inbox"\n[[models]]\n' + model)
     deployment.write("pumps.md", PUMPS)
     deployment.command("run")
