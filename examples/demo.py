@@ -41,12 +41,19 @@ def questions() -> list[dict[str, Any]]:
 def ask(text: str, document: str, answer: str, page: int | None = None) -> bool:
     """Ask one question, print the best passage, and tell whether it holds the answer, in the expected document."""
     [hit] = ask_json(CORPUS, "search", text, "-k", "1", expect=GOOD)
-    where = hit["document"] + (f", pages {hit['page_start']} to {hit['page_end']}" if hit["page_start"] else "")
+    where = hit["document"] + pages(hit["page_start"], hit["page_end"])
     passage = " ".join(hit["text"].split())
     print(f"\nQ: {text}\nA: {where}  (score {hit['score']:.2f})")
     print(f"   … {excerpt(passage, answer)} …")
     is_on_page = page is None or hit["page_start"] <= page <= hit["page_end"]
     return hit["document"] == document and answer in passage and is_on_page
+
+
+def pages(first: int | None, last: int | None) -> str:
+    """Return where in a document with pages a passage lies."""
+    if first is None:
+        return ""
+    return f", page {first}" if first == last else f", pages {first} to {last}"
 
 
 def excerpt(passage: str, answer: str) -> str:
