@@ -188,10 +188,6 @@ class Settings(BaseSettings):
         """Folder of the embedded services, absolute."""
         return self.database.data_dir
 
-    def source_location(self) -> str:
-        """Return the source's url in its absolute form: `s3://…` or `file://…`."""
-        return self.source.url
-
 
 def load_settings(config: Path | None = None) -> Settings:
     """Read the settings of this process.
@@ -211,12 +207,6 @@ def load_settings(config: Path | None = None) -> Settings:
     except ValidationError as error:
         raise SettingsError(_explain(error)) from error
     return _absolute(settings, path.parent)
-
-
-def config_file(config: Path | None = None) -> Path | None:
-    """Return the settings file this process reads, absolute, or None where there is none."""
-    path, _ = _config_path(config)
-    return path if path.exists() else None
 
 
 def _config_path(config: Path | None) -> tuple[Path, bool]:

@@ -92,13 +92,10 @@ def _execute(
     platform: "Platform", *, approve_deletions: bool, approve_units: int | None, as_json: bool
 ) -> "PassResult":
     # Dagster takes about two seconds to import; commands that do not need it do not wait for it.
-    import dagster as dg
-
     from ingest_assets.definitions import build_definitions
     from ingest_assets.defs.instance import open_instance
     from ingest_assets.defs.passes import Pass
 
-    del dg
     with open_instance(platform.settings) as instance, progress_shown(is_shown=not as_json):
         return Pass(
             platform,
