@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Connection, Database, row, rows, run
 from ingest_assets.errors import SettingsError
+from ingest_assets.records import Lane
 from ingest_assets.settings import ModelSettings
 
 VECTOR_LIMIT = 2000  # dimensions that HNSW takes as `vector`; above it, up to 4,000, `halfvec` (pgvector 0.8)
@@ -83,6 +84,12 @@ def live_models(database: Database) -> list[ModelVersion]:
 def served_model(models: Sequence[ModelVersion]) -> ModelVersion | None:
     """Return the active version; before there is one, the first."""
     return next((model for model in models if model.status == "active"), models[0] if models else None)
+
+
+def lane_of(version: str, models: Sequence[ModelVersion]) -> Lane:
+    """Return the lane of a version's work: readers wait for the served one, nobody for one that is being built."""
+    served = served_model(models)
+    return "incremental" if served is not None and served.version == version else "backfill"
 
 
 def ensure_ann_index(database: Database, model: ModelVersion) -> bool:

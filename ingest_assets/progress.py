@@ -16,6 +16,7 @@ class Progress:
     done: int
     total: int
     failed: int = 0
+    detail: str = ""  # what else whoever watches should know
 
 
 Listener = Callable[[Progress], None]

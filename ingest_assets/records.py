@@ -7,7 +7,11 @@ All character positions count Unicode code points of `Extracted.text`, zero-base
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 from uuid import UUID
+
+Lane = Literal["incremental", "backfill"]  # who waits for the work: readers, or nobody
+Origin = Literal["new", "changed", "re_embed"]  # why a text is sent: a new document, a changed one, a new version
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,4 +103,6 @@ class Unit:
 
     text_sha256: bytes  # 32 bytes
     text: str
-    token_count: int
+    token_count: int  # in the chunker's measure, cl100k
+    failed_runs: int = 0  # runs in which it got no answer while others did
+    origin: Origin = "new"

@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ingest_assets.database import Database, rows
 from ingest_assets.embed import open_provider
@@ -48,9 +49,9 @@ def search(database: Database, settings: Settings, query: str, *, k: int = 10, v
     return [Hit(**{**item, "chunk_id": str(item["chunk_id"])}) for item in found]
 
 
-async def _embed(declared: ModelSettings, query: str) -> "np.ndarray[tuple[int], np.dtype[np.float32]]":
+async def _embed(declared: ModelSettings, query: str) -> NDArray[np.float32]:
     provider = open_provider(declared)
     try:
-        return np.asarray((await provider.embed([query]))[0])
+        return await provider.embed_query(query)
     finally:
         await provider.close()

@@ -8,6 +8,7 @@ the environment only and are never printed.
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,7 @@ from ingest_assets.errors import SettingsError
 
 SETTINGS_FILE = "ingest.toml"
 CONFIG_VARIABLE = "INGEST_CONFIG"  # path of the settings file, for processes that Dagster starts
+HARMLESS = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|TZ|(LD|DYLD)_\w*PATH|TESSDATA_PREFIX|OMP_\w+|PYTHONDONTWRITE\w+")
 SECRET_KEYS = (("database", "url"), ("database", "dagster_url"), ("alerts", "urls"))
 
 Count = Annotated[int, Field(gt=0)]
@@ -67,9 +69,12 @@ class ExtractSettings(_Section):
     min_characters: Count = Field(20, description="a document with less text is `empty_document`")
     max_bytes: Count = Field(268_435_456, description="largest PDF or DOCX, in bytes")
     max_text_bytes: Count = Field(33_554_432, description="largest HTML, Markdown or text file, in bytes")
-    timeout_seconds: Rate = Field(120.0, description="for one document")
-    memory_limit_mb: Count = Field(1024, description="for one document, in MiB")
+    timeout_seconds: Rate = Field(120.0, description="for reading one document, from when a worker begins")
+    memory_limit_mb: Count = Field(1024, description="for reading one document, in MiB")
     ocr: bool = Field(False, description="recognise scanned pages (needs the `ocr` extra)")
+    ocr_languages: Annotated[str, Field(pattern=r"^[A-Za-z0-9_/]+(\+[A-Za-z0-9_/]+)*$")] = Field(
+        "eng", description="of scanned pages, as Tesseract names them, joined by `+`"
+    )
 
 
 class ChunkerSettings(_Section):
@@ -95,8 +100,12 @@ class ModelSettings(_Section):
     provider: Literal["local", "openai", "bedrock"] = Field(description="who embeds")
     model: str = Field(description="the provider's name of the model")
     dimensions: Annotated[int, Field(gt=0, le=4000)] = Field(description="numbers in one vector")
-    base_url: str | None = Field(None, description="of an OpenAI-compatible server")
-    region: str | None = Field(None, description="AWS region, for bedrock")
+    base_url: str | None = Field(None, description="of an OpenAI-compatible server, or of a Bedrock endpoint")
+    region: str | None = Field(None, description="AWS region of `bedrock`, where the AWS chain does not give it")
+    account: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None,
+        description="name of the provider account whose rate limits are shared; default: provider, server and model",
+    )
     max_input_tokens: Count = Field(8191, description="longest text the model takes whole")
     max_batch_items: Count = Field(256, description="texts in one request")
     max_batch_tokens: Count = Field(300_000, description="tokens in one request")
@@ -115,6 +124,11 @@ class ModelSettings(_Section):
         if ".." in version:
             raise ValueError("must not contain '..'")
         return version
+
+    @property
+    def gateway_key(self) -> str | None:
+        """Key of a gateway in Azure's style (AZURE_OPENAI_API_KEY), read anew each time and kept nowhere."""
+        return os.environ.get("AZURE_OPENAI_API_KEY") or None
 
 
 class LimitSettings(_Section):
@@ -207,6 +221,11 @@ def load_settings(config: Path | None = None) -> Settings:
     except ValidationError as error:
         raise SettingsError(_explain(error)) from error
     return _absolute(settings, path.parent)
+
+
+def harmless_environment() -> dict[str, str]:
+    """Return what programs need of this process's environment, without the secrets: for those that read documents."""
+    return {name: value for name, value in os.environ.items() if HARMLESS.fullmatch(name)}
 
 
 def _config_path(config: Path | None) -> tuple[Path, bool]:

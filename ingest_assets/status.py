@@ -1,9 +1,8 @@
-"""What is indexed, and why not: the facts behind `status`, `show` and `plan`.
+"""What is indexed, and why not: the facts behind `status` and `show`.
 
 What does not belong here: printing (`cli/`), and judging (`checks.py`).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from psycopg.rows import DictRow
@@ -12,44 +11,6 @@ from ingest_assets.database import Database, one, row, rows
 from ingest_assets.errors import Refused
 from ingest_assets.letters import open_letters
 from ingest_assets.models import all_models, served_model
-from ingest_assets.settings import ModelSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What embedding would send at one version, before anything is spent."""
-
-    model: str
-    units: int  # distinct texts that will be sent
-    reused: int  # distinct texts that have a vector already and are copied
-    tokens: int  # of the units, in the chunker's measure
-    cost: float | None  # None where no price is set
-    minutes: float | None  # at the account's rate; None where no rate is set
-
-
-def estimate(settings: ModelSettings, *, units: int, reused: int, tokens: int) -> Plan:
-    """Price a number of units and tokens at a version's settings."""
-    price, rates = settings.price_per_million_tokens, []
-    if settings.tokens_per_minute:
-        rates.append(tokens / settings.tokens_per_minute)
-    if settings.requests_per_minute:
-        requests = max(units / settings.max_batch_items, tokens / settings.max_batch_tokens)
-        rates.append(requests / settings.requests_per_minute)
-    cost = None if price is None else tokens * price / 1_000_000
-    return Plan(settings.version, units, reused, tokens, cost, max(rates) if rates else None)
-
-
-def plan(database: Database, settings: ModelSettings) -> Plan:
-    """Return what embedding everything that is chunked would send at a version."""
-    with database.connection() as connection:
-        watermark = one(connection, "current_watermark")
-        found = one(connection, "plan_queue", version=settings.version, document_ids=None, **watermark)
-    return estimate(
-        settings,
-        units=found["units"] - found["known_units"],
-        reused=found["known_units"],
-        tokens=found["tokens"] - found["known_tokens"],
-    )
 
 
 def find_document(database: Database, name: str) -> DictRow:

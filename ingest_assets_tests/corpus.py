@@ -8,6 +8,7 @@ from ingest_assets.database import Database, rows
 from ingest_assets.discovery import discover, pending_documents
 from ingest_assets.embedding import embed_documents
 from ingest_assets.ingest import extractor_version, ingest_documents
+from ingest_assets.leases import Lease
 from ingest_assets.models import declare_models
 from ingest_assets.settings import LOCAL_MODEL, Settings, SourceSettings
 from ingest_assets.source import open_source
@@ -32,4 +33,4 @@ def ingest_corpus(url: str, folder: Path) -> None:
         list(ingest_documents(database, source, settings, keys, "ingest-run"))
         with database.connection() as connection:
             ids = [item["document_id"] for item in rows(connection, "select_documents", partition_keys=keys)]
-        embed_documents(database, model, LOCAL_MODEL, settings.limits, ids, run_id="embed-run")
+        embed_documents(database, model, LOCAL_MODEL, settings.limits, ids, held=Lease("embed-run"))

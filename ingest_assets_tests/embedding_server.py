@@ -1,12 +1,14 @@
-"""An OpenAI-compatible embedding server that counts what it is asked and fails on order.
+"""An OpenAI-compatible embedding server that counts and bills what it is asked, limits it, and fails on order.
 
 Here: the server, its standing rules (fields of `EmbeddingServer`) and single faults (`server.next(...)`). Vectors come
-from the text's hash, so whoever knows the text knows the vector. Not here: anything that knows our code.
+from the text's hash, so whoever knows the text knows the vector. Not here: the arithmetic of limits
+(`rate_limits.py`), and anything that knows our code.
 """
 
 import base64
 import hashlib
 import json
+import math
 import socket
 import struct
 import threading
@@ -16,19 +18,22 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Self
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ingest_assets_tests.rate_limits import RateLimits
 
 Items = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What goes back over the wire; None as body closes the connection instead."""
+    """What goes back over the wire; None as body closes the connection instead. Items are work done and billed."""
 
     status: int
-    body: bytes | None
+    body: bytes | Items | None
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -39,6 +44,8 @@ class Received:
     texts: list[str]
     parameters: dict[str, Any]  # the body without the texts
     authorization: str | None
+    api_key: str | None = None  # the header of gateways in Azure's style
+    query: str = ""
 
 
 Fault = Callable[["EmbeddingServer", Received], Reply]
@@ -91,8 +98,13 @@ DUPLICATED = changed(lambda items: [items[0], *items[:-1]])  # and the last left
 
 
 def reset(_server: "EmbeddingServer", _request: Received) -> Reply:
-    """Reset the connection instead of answering, the work being done."""
+    """Reset the connection instead of answering."""
     return Reply(0, None)
+
+
+def lost(server: "EmbeddingServer", request: Received) -> Reply:
+    """Reset the connection after the work is done and billed."""
+    return Reply(0, server.items(request))
 
 
 class EmbeddingServer:
@@ -106,14 +118,25 @@ class EmbeddingServer:
         self.max_input_tokens: int | None = None  # the same, for one text
         self.count_tokens: Callable[[str], int] = lambda text: len(text.split())
         self.poison: set[str] = set()  # texts that make their whole request a 400
+        self.names_poison = False  # that answer says which text it is
+        self.toxic: set[str] = set()  # texts that make their whole request a 500, always
         self.zero: set[str] = set()  # texts whose vector is zeros
         self.nan: set[str] = set()  # texts whose vector holds a null, as JSON has no NaN
         self.refused_parameters: set[str] = set()
         self.seconds: float = 0.0  # latency of a request
         self.seconds_per_item: float = 0.0
+        self.requests_per_minute: float | None = None
+        self.items_per_minute: float | None = None
+        self.tokens_per_minute: float | None = None  # by count_tokens
+        self.burst_seconds = 1.0  # of each rate that a rested server lets in at once
+        self.says_retry_after = True  # when it answers 429
         self.always: Fault | None = None  # answers every request that has no fault of its own
         self.requests: list[Received] = []
         self.most_at_once = 0
+        self.billed_items = 0
+        self.billed_tokens = 0
+        self.answered_429 = 0
+        self._rate_limits = RateLimits()
         self._faults: deque[Fault] = deque()
         self._at_once = 0
         self._lock = threading.Lock()
@@ -152,7 +175,7 @@ class EmbeddingServer:
             fault = self._faults.popleft() if self._faults else self._rule(request) or self.always
         try:
             time.sleep(self.seconds + self.seconds_per_item * len(request.texts))
-            return fault(self, request) if fault else self.answer(self.items(request))
+            return self._bill(fault(self, request) if fault else self.answer(self.items(request)), request)
         finally:
             with self._lock:
                 self._at_once -= 1
@@ -169,9 +192,21 @@ class EmbeddingServer:
         ]
 
     def answer(self, items: Items) -> Reply:
-        """Return a successful answer with these items."""
-        body = {"object": "list", "model": "m", "data": items, "usage": {"prompt_tokens": 9, "total_tokens": 9}}
-        return Reply(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
+        """Return a successful answer with these items; its usage is that of the whole request."""
+        return Reply(200, items, {"Content-Type": "application/json"})
+
+    def _bill(self, reply: Reply, request: Received) -> Reply:
+        """Count what a reply costs, and put work that was done on the wire."""
+        tokens = sum(map(self.count_tokens, request.texts))
+        with self._lock:
+            self.answered_429 += reply.status == 429
+            if not isinstance(reply.body, list):
+                return reply
+            self.billed_items += len(request.texts)
+            self.billed_tokens += tokens
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        body = {"object": "list", "model": "m", "data": reply.body, "usage": usage}
+        return Reply(reply.status, json.dumps(body).encode() if reply.status else None, reply.headers)
 
     def _vector(self, text: str, dimensions: int) -> NDArray[np.float32]:
         if text in self.zero:
@@ -181,7 +216,15 @@ class EmbeddingServer:
             vector[0] = np.nan
         return vector
 
+    def _limit(self, texts: list[str]) -> Fault | None:
+        rates = {"requests": self.requests_per_minute, "items": self.items_per_minute, "tokens": self.tokens_per_minute}
+        amounts = {"requests": 1, "items": len(texts), "tokens": sum(map(self.count_tokens, texts))}
+        wait = self._rate_limits.admit(rates, amounts, self.burst_seconds)
+        return rate_limited(math.ceil(wait * 1000) / 1000 if self.says_retry_after else None) if wait else None
+
     def _rule(self, request: Received) -> Fault | None:
+        if (limited := self._limit(request.texts)) is not None:
+            return limited
         for parameter in self.refused_parameters & request.parameters.keys():
             return error(400, f"Unrecognized request argument: {parameter}", param=None)
         tokens = [self.count_tokens(text) for text in request.texts]
@@ -193,8 +236,15 @@ class EmbeddingServer:
             return error(400, "max_tokens_per_request", code="max_tokens_per_request")
         if any(not text.strip() for text in request.texts):
             return error(400, "'$.input' is invalid.")
-        if bad := self.poison.intersection(request.texts):
-            return error(400, f"The input was rejected: {next(iter(bad))}", param="input")
+        return self._bad_text(request.texts)
+
+    def _bad_text(self, texts: list[str]) -> Fault | None:
+        if self.toxic.intersection(texts):
+            return error(500, "The server had an error while processing your request", kind="server_error")
+        for index, text in enumerate(texts):
+            if text in self.poison:
+                param = f"input[{index}]" if self.names_poison else "input"
+                return error(400, f"The input was rejected: {text}", param=param)
         return None
 
 
@@ -224,13 +274,17 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         given = body.pop("input")
         texts = [given] if isinstance(given, str) else list(given)
-        if not self.path.endswith("/embeddings"):
-            self._send(Reply(404, b"not found"))
-            return
-        self._send(self.server.rules.respond(Received(texts, body, self.headers.get("Authorization"))))
+        address, headers = urlsplit(self.path), self.headers
+        received = Received(texts, body, headers.get("Authorization"), headers.get("api-key"), address.query)
+        is_known = address.path.endswith("/embeddings")
+        self._send(self.server.rules.respond(received) if is_known else Reply(404, b"not found"))
+
+    def do_GET(self) -> None:
+        """Show a page, as what a redirect leads to does."""
+        self._send(Reply(200, b"<html>Sign in</html>", {"Content-Type": "text/html"}))
 
     def _send(self, reply: Reply) -> None:
-        if reply.body is None:
+        if not isinstance(reply.body, bytes):
             # Lingering for no time makes close() send RST, as a crashed peer does.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True

@@ -37,10 +37,7 @@ SECTIONS = {
 # Modules that read a setting of this name without putting it to its use: it stays "not in effect" beside them.
 OTHER_READERS = {
     "extract.ocr": {"ingest.py"},  # names the extractor's version
-    "extract.timeout_seconds": {"embed/openai.py"},  # the setting of the same name of a model
-    "models.region": {"source/client.py"},  # the setting of the same name of a bucket
-    "models.requests_per_minute": {"status.py"},  # the estimate of `plan`
-    "models.tokens_per_minute": {"status.py"},  # as above
+    "extract.timeout_seconds": {"embed/openai.py", "embed/bedrock.py"},  # the setting of the same name of a model
     "alerts.urls": {"cli/dev.py", "cli/db.py", "defs/storage.py", "embedded.py", "platform.py"},  # a platform's urls
 }
 

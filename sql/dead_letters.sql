@@ -10,8 +10,9 @@ DO UPDATE SET reason = excluded.reason, detail = excluded.detail, run_id = exclu
 
 -- name: insert_unit_letters
 -- Give a text up at a version, for each chunk of the run that holds it; one row per chunk.
-INSERT INTO ingest.dead_letters AS l (document_id, chunk_id, embedding_model_version, stage, reason, detail, run_id)
-SELECT c.document_id, c.chunk_id, %(version)s, 'embed', %(reason)s, %(detail)s, %(run_id)s
+INSERT INTO ingest.dead_letters AS l (document_id, chunk_id, embedding_model_version, stage, reason, detail, attempts,
+    run_id)
+SELECT c.document_id, c.chunk_id, %(version)s, 'embed', %(reason)s, %(detail)s, %(attempts)s, %(run_id)s
 FROM ingest.chunks c JOIN ingest.documents d USING (document_id, generation)
 WHERE c.text_sha256 = %(text_sha256)s AND d.document_id = ANY (%(document_ids)s)
   AND pg_visible_in_snapshot(c.created_xid, %(watermark)s::pg_snapshot)
@@ -20,7 +21,7 @@ WHERE c.text_sha256 = %(text_sha256)s AND d.document_id = ANY (%(document_ids)s)
 ORDER BY c.chunk_id FOR KEY SHARE OF c
 ON CONFLICT (document_id, chunk_id, embedding_model_version, stage) WHERE resolved_at IS NULL
 DO UPDATE SET reason = excluded.reason, detail = excluded.detail, run_id = excluded.run_id,
-    attempts = l.attempts + 1, last_failed_at = now()
+    attempts = l.attempts + excluded.attempts, last_failed_at = now()
 RETURNING document_id, chunk_id
 
 -- name: close_document_letters

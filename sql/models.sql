@@ -81,7 +81,33 @@ SET LOCAL maintenance_work_mem = '512MB'
 -- Note what client a version is embedded with.
 UPDATE ingest.embedding_models SET fingerprint = %(fingerprint)s WHERE version = %(version)s
 
+-- name: record_canary
+-- Fix the sample of a version, once it has one to give: the texts with the smallest hashes, by hash. Their vectors stay
+-- where they are, so that a deleted document leaves nothing behind here.
+UPDATE ingest.embedding_models m SET canary = sample.texts
+FROM (
+    SELECT jsonb_agg(encode(text_sha256, 'hex') ORDER BY text_sha256) AS texts FROM (
+        SELECT DISTINCT text_sha256 FROM ingest.chunk_vectors WHERE embedding_model_version = %(version)s
+        ORDER BY text_sha256 LIMIT %(sample_size)s
+    ) s
+) sample
+WHERE m.version = %(version)s AND m.canary = '[]' AND sample.texts IS NOT NULL
+
 -- name: sample_vectors
--- Some stored texts with their vectors, to embed again when the client changed.
-SELECT c.text, v.embedding FROM ingest.chunk_vectors v JOIN ingest.chunks c USING (chunk_id)
-WHERE v.embedding_model_version = %(version)s ORDER BY v.chunk_id LIMIT %(sample_size)s
+-- The version's sample with its vectors, topped up where documents of it are gone; one row per text.
+SELECT (array_agg(c.text))[1] AS text, (array_agg(v.embedding))[1] AS embedding
+FROM (
+    (SELECT DISTINCT v.text_sha256, 0 AS rank FROM ingest.embedding_models m
+     CROSS JOIN LATERAL jsonb_array_elements_text(m.canary) AS canary (hash)
+     JOIN ingest.chunk_vectors v
+       ON v.embedding_model_version = m.version AND v.text_sha256 = decode(canary.hash, 'hex')
+     WHERE m.version = %(version)s)
+    UNION ALL
+    (SELECT DISTINCT v.text_sha256, 1 FROM ingest.chunk_vectors v
+     WHERE v.embedding_model_version = %(version)s ORDER BY v.text_sha256 LIMIT 2 * %(sample_size)s)
+) candidate
+JOIN ingest.chunk_vectors v
+  ON v.embedding_model_version = %(version)s AND v.text_sha256 = candidate.text_sha256
+JOIN ingest.chunks c ON c.chunk_id = v.chunk_id AND c.text_sha256 = v.text_sha256
+GROUP BY candidate.text_sha256
+ORDER BY min(candidate.rank), candidate.text_sha256 LIMIT %(sample_size)s

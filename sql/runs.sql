@@ -18,14 +18,14 @@ SELECT run_id, host, pid, process_started_at, expires_at < now() AS is_lapsed FR
 -- name: insert_embedding_run
 -- Publish a plan before anything is spent. A run that is executed again plans again.
 INSERT INTO ingest.embedding_runs (run_id, embedding_model_version, lane, watermark, planned_units, planned_tokens,
-    estimated_cost)
+    estimated_cost, estimated_minutes)
 VALUES (%(run_id)s, %(version)s, %(lane)s, %(watermark)s::pg_snapshot, %(planned_units)s, %(planned_tokens)s,
-    %(estimated_cost)s)
+    %(estimated_cost)s, %(estimated_minutes)s)
 ON CONFLICT (run_id, embedding_model_version) DO UPDATE SET
     lane = excluded.lane, watermark = excluded.watermark, planned_units = excluded.planned_units,
-    planned_tokens = excluded.planned_tokens, estimated_cost = excluded.estimated_cost, reused = 0, embedded = 0,
-    dead_lettered = 0, left_to_others = 0, vanished = 0, sent_tokens = 0, rate_limited_responses = 0,
-    started_at = now(), finished_at = NULL
+    planned_tokens = excluded.planned_tokens, estimated_cost = excluded.estimated_cost,
+    estimated_minutes = excluded.estimated_minutes, reused = 0, embedded = 0, dead_lettered = 0, left_to_others = 0,
+    vanished = 0, started_at = now(), finished_at = NULL
 
 -- name: count_units
 -- Add to what a run has done.
@@ -34,16 +34,43 @@ UPDATE ingest.embedding_runs SET reused = reused + %(reused)s, embedded = embedd
     sent_tokens = sent_tokens + %(sent_tokens)s
 WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s
 
+-- name: count_spend
+-- Add to what a run has sent, by why it was sent.
+INSERT INTO ingest.embedding_spend AS s (run_id, embedding_model_version, origin, units, tokens, cost)
+SELECT %(run_id)s, %(version)s, u.origin, u.units, u.tokens, u.tokens * %(price)s::double precision / 1000000
+FROM unnest(%(origins)s::text[], %(units)s::bigint[], %(tokens)s::bigint[]) u (origin, units, tokens) ORDER BY u.origin
+ON CONFLICT (run_id, embedding_model_version, origin) DO UPDATE
+    SET units = s.units + excluded.units, tokens = s.tokens + excluded.tokens, cost = s.cost + excluded.cost
+
+-- name: select_spend
+-- What a run has sent at a version, one row per origin.
+SELECT origin, units, tokens, cost FROM ingest.embedding_spend
+WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s ORDER BY origin
+
+-- name: count_requests
+-- Note what a run has asked of the provider so far.
+UPDATE ingest.embedding_runs SET requests = requests + %(requests)s, billed_tokens = billed_tokens + %(billed_tokens)s,
+    rate_limited_responses = rate_limited_responses + %(rate_limited_responses)s,
+    other_failures = other_failures + %(other_failures)s
+WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s
+
 -- name: count_disturbed
 -- One row: documents of a run that somebody decided on since it recorded its plan.
 SELECT count(*) AS documents FROM ingest.documents d
 JOIN ingest.embedding_runs r ON r.run_id = %(run_id)s AND r.embedding_model_version = %(version)s
 WHERE d.document_id = ANY (%(document_ids)s) AND d.updated_at >= r.started_at
 
+-- name: count_rivals
+-- One row: other runs at the same version that were not finished when a run recorded its plan.
+SELECT count(*) AS runs FROM ingest.embedding_runs r
+JOIN ingest.embedding_runs o USING (embedding_model_version)
+WHERE r.run_id = %(run_id)s AND r.embedding_model_version = %(version)s AND o.run_id <> r.run_id
+  AND (o.finished_at IS NULL OR o.finished_at >= r.started_at)
+
 -- name: finish_embedding_run
 -- A run came to its end.
 UPDATE ingest.embedding_runs SET left_to_others = %(left_to_others)s, vanished = vanished + %(vanished)s,
-    rate_limited_responses = %(rate_limited_responses)s, finished_at = now()
+    finished_at = now()
 WHERE run_id = %(run_id)s AND embedding_model_version = %(version)s
 
 -- name: uncovered_documents

@@ -34,25 +34,44 @@ ON CONFLICT (chunk_id, embedding_model_version) DO UPDATE SET text_sha256 = excl
     embedding = excluded.embedding, embedded_at = excluded.embedded_at, run_id = excluded.run_id
 RETURNING text_sha256
 
--- name: claim_units
--- Claim the next page of the queue's distinct texts, in hash order; `is_ours` is false where another run pays.
-WITH page AS (
-    SELECT DISTINCT ON (q.text_sha256) q.text_sha256, q.chunk_id, q.token_count
-    FROM ingest.embedding_queue(%(version)s, %(watermark)s::pg_snapshot, %(document_ids)s::uuid[]) q
-    WHERE q.text_sha256 > %(after)s
-    ORDER BY q.text_sha256 LIMIT %(page_size)s
-), claimed AS (
+-- name: queue_page
+-- The next distinct texts of the queue in hash order, one row each, without their words.
+SELECT DISTINCT ON (q.text_sha256) q.text_sha256, q.chunk_id, q.token_count, coalesce(a.attempts, 0) AS failed_runs,
+    CASE
+        WHEN EXISTS (SELECT FROM ingest.embedding_coverage e
+                     WHERE e.document_id = q.document_id AND e.embedding_model_version = m.version) THEN 'changed'
+        WHEN d.first_seen_at < m.declared_at
+             AND EXISTS (SELECT FROM ingest.embedding_coverage e WHERE e.document_id = q.document_id) THEN 're_embed'
+        ELSE 'new'
+    END AS origin
+FROM ingest.embedding_queue(%(version)s, %(watermark)s::pg_snapshot, %(document_ids)s::uuid[]) q
+JOIN ingest.embedding_models m ON m.version = %(version)s
+JOIN ingest.documents d USING (document_id)
+LEFT JOIN ingest.embedding_attempts a ON a.embedding_model_version = m.version AND a.text_sha256 = q.text_sha256
+WHERE q.text_sha256 > %(after)s
+ORDER BY q.text_sha256, q.chunk_id LIMIT %(page_size)s
+
+-- name: claim_texts
+-- Claim some texts; one row per text that no other run pays for, and whether somebody paid for it meanwhile.
+WITH claimed AS (
     INSERT INTO ingest.embedding_claims AS e (embedding_model_version, text_sha256, run_id, expires_at)
-    SELECT %(version)s, text_sha256, %(run_id)s, now() + make_interval(secs => %(lease_seconds)s) FROM page
-    ORDER BY text_sha256
+    SELECT %(version)s, text_sha256, %(run_id)s, now() + make_interval(secs => %(lease_seconds)s)
+    FROM unnest(%(texts)s::bytea[]) text_sha256 ORDER BY text_sha256
     ON CONFLICT (embedding_model_version, text_sha256) DO UPDATE
         SET run_id = excluded.run_id, expires_at = excluded.expires_at
         WHERE e.expires_at < now() OR e.run_id = excluded.run_id
     RETURNING text_sha256
 )
-SELECT page.text_sha256, c.text, page.token_count, claimed.text_sha256 IS NOT NULL AS is_ours
-FROM page JOIN ingest.chunks c USING (chunk_id) LEFT JOIN claimed ON claimed.text_sha256 = page.text_sha256
-ORDER BY page.text_sha256
+SELECT text_sha256 FROM claimed
+
+-- name: claimed_words
+-- The words of claimed texts that are still current somewhere, and whether they have a vector at this version already.
+SELECT c.text_sha256, c.text,
+    EXISTS (SELECT FROM ingest.chunk_vectors v
+            WHERE v.embedding_model_version = %(version)s AND v.text_sha256 = c.text_sha256) AS is_known
+FROM ingest.chunks c
+WHERE c.chunk_id = ANY (%(chunk_ids)s::uuid[])
+ORDER BY c.text_sha256
 
 -- name: create_vector_staging
 -- Make this session's staging table for vectors.
@@ -111,3 +130,24 @@ FROM ingest.embedding_models m
 LEFT JOIN (ingest.documents d JOIN ingest.chunks c USING (document_id, generation)) ON d.document_id = %(document_id)s
 LEFT JOIN ingest.chunk_vectors v ON v.chunk_id = c.chunk_id AND v.embedding_model_version = m.version
 WHERE m.status <> 'retired' GROUP BY m.version, m.number ORDER BY m.number
+
+-- name: note_attempts
+-- Some texts got no answer in a run while others did; one row per text with the number of such runs.
+INSERT INTO ingest.embedding_attempts AS a (embedding_model_version, text_sha256, attempts, last_error, run_id)
+SELECT %(version)s, u.text_sha256, 1, u.last_error, %(run_id)s
+FROM unnest(%(texts)s::bytea[], %(errors)s::text[]) u (text_sha256, last_error) ORDER BY u.text_sha256
+ON CONFLICT (embedding_model_version, text_sha256) DO UPDATE
+    SET attempts = a.attempts + (a.run_id <> excluded.run_id)::integer, last_error = excluded.last_error,
+        run_id = excluded.run_id
+RETURNING text_sha256, attempts, last_error
+
+-- name: forget_attempts
+-- Some texts were answered, or given up on.
+DELETE FROM ingest.embedding_attempts
+WHERE embedding_model_version = %(version)s AND text_sha256 = ANY (%(texts)s)
+
+-- name: forget_stale_attempts
+-- Texts of a version that no current chunk holds any more have no attempts to remember.
+DELETE FROM ingest.embedding_attempts a
+WHERE a.embedding_model_version = %(version)s
+  AND NOT EXISTS (SELECT FROM ingest.chunks c WHERE c.text_sha256 = a.text_sha256)

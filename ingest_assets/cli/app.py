@@ -101,6 +101,8 @@ def extract(file: Annotated[Path, typer.Argument(help="A file on this machine.")
         print_json(found)
     else:
         _print_shown(found)
+        took = ", ".join(f"{stage} {value:.3f}" for stage, value in found["seconds"].items())
+        console.print(f"\n{'seconds':>12}  {took}", highlight=False)
 
 
 @app.command(epilog="Examples: `ingest-assets plan` · `ingest-assets plan --model openai-small-512-v1 --json`")
@@ -109,16 +111,17 @@ def plan(
     as_json: JSON = False,
 ) -> None:
     """Show texts, tokens, cost and minutes before anything is spent."""
-    from ingest_assets.models import declare_models, served_model
-    from ingest_assets.status import plan as make_plan
+    from ingest_assets.models import declare_models, lane_of, served_model
+    from ingest_assets.planning import plan_all
 
     with platform_or_leave(as_json=as_json) as platform:
-        served = served_model(declare_models(platform.database, platform.settings.models))
+        models = declare_models(platform.database, platform.settings.models)
+        served = served_model(models)
         version = model or (served.version if served else platform.settings.models[0].version)
         declared = next((item for item in platform.settings.models if item.version == version), None)
         if declared is None:
             leave(Refused(f"The version {version} is not declared in the settings."), as_json=as_json)
-        found = make_plan(platform.database, declared)
+        found = plan_all(platform.database, declared, lane_of(version, models))
     if as_json:
         print_json(asdict(found))
         return

@@ -11,6 +11,8 @@ import dagster as dg
 from ingest_assets.defs.partitions import split_document_version
 
 PROMISED_TAG = "documents"  # how many documents the run was asked for
+LANE_TAG = "lane"
+VERSION_TAG = "embedding_model_version"
 
 
 class DocumentsConfig(dg.Config):

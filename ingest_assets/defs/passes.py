@@ -19,12 +19,12 @@ from ingest_assets.defs.partitions import add_documents, synchronise_versions
 from ingest_assets.defs.report import CAUSE, check_context
 from ingest_assets.defs.requests import DueRun, due_runs
 from ingest_assets.defs.runs import execute, report_dead_runs
-from ingest_assets.defs.sensors import deletions_due, lane_of
+from ingest_assets.defs.sensors import deletions_due
 from ingest_assets.discovery import Discovery, discover, pending_documents
 from ingest_assets.embed import open_provider
 from ingest_assets.embedding import count_foreign_claims, uncovered_documents
 from ingest_assets.ingest import extractor_version
-from ingest_assets.models import ModelVersion, declare_models, live_models
+from ingest_assets.models import ModelVersion, declare_models, lane_of, live_models
 from ingest_assets.platform import Platform
 
 CLAIM_POLL_SECONDS = 1.0
@@ -126,7 +126,7 @@ class Pass:
 
     def _embed(self, result: PassResult, model: ModelVersion) -> None:
         """Embed what is not covered; what living runs are paying for is waited for."""
-        lane = lane_of(model, self._models())
+        lane = lane_of(model.version, self._models())
         while keys := uncovered_documents(self.platform.database, model.version):
             add_documents(self.instance, keys)
             for due in due_runs(

@@ -18,6 +18,7 @@ from ingest_assets.checks import CheckContext, run_checks
 from ingest_assets.database import rows
 from ingest_assets.defs.bookkeeping import PartitionRecord, record_checks, record_materialized, record_planned
 from ingest_assets.defs.keys import (
+    LANE_TAG,
     DocumentsConfig,
     EmbeddingConfig,
     document_keys,
@@ -25,11 +26,12 @@ from ingest_assets.defs.keys import (
     is_named_in_config,
 )
 from ingest_assets.defs.partitions import document_version
+from ingest_assets.defs.run_metadata import logged_progress, publish_outcome, publish_plan
 from ingest_assets.deletion import delete_documents
 from ingest_assets.embedding import EmbeddingOutcome, embed_documents, uncovered_documents
 from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
 from ingest_assets.ingest import DocumentOutcome, ingest_documents
-from ingest_assets.leases import lease
+from ingest_assets.leases import Lease, lease
 from ingest_assets.letters import document_letters
 from ingest_assets.models import ModelVersion, ensure_ann_index, live_models
 from ingest_assets.platform import Platform
@@ -37,7 +39,6 @@ from ingest_assets.progress import Progress, report
 from ingest_assets.publish import Publication
 from ingest_assets.settings import ModelSettings
 
-LANE_TAG = "lane"
 CAUSE = "cause"  # metadata of a failure that is not about single documents
 DOCUMENTS_PER_RECORD = 100  # what a killed run has done stays marked as done, but for the last so many
 SHOWN = 10  # documents named in a failure; the rest is counted
@@ -89,12 +90,12 @@ def run_embedding(
     """
     by_version = document_keys_by_version(context, config)
     failed: list[str] = []
-    with _reported(context, platform):
+    with _reported(context, platform) as held:
         if is_named_in_config(config):
             partitions = [document_version(key, config.version) for key in config.keys]
             record_planned(context, context.selected_asset_keys, partitions)
         for version, keys in by_version.items():
-            failed += _embed_version(context, config, platform, version, keys, code_version)
+            failed += _embed_version(context, config, platform, held, version, keys, code_version)
     if failed:
         raise dg.Failure(
             f"{len(failed)} documents have dead letters: {_named(failed)}. `ingest-assets dead-letters list` says why.",
@@ -106,6 +107,7 @@ def _embed_version(
     context: dg.AssetExecutionContext,
     config: EmbeddingConfig,
     platform: Platform,
+    held: Lease,
     version: str,
     keys: Sequence[str],
     code_version: str,
@@ -114,18 +116,20 @@ def _embed_version(
     with platform.database.connection() as connection:
         found = rows(connection, "select_documents", partition_keys=list(keys))
     ids = {item["document_id"]: item["partition_key"] for item in found if item["status"] != "deleted"}
-    outcome = embed_documents(
-        platform.database,
-        model,
-        declared,
-        platform.settings.limits,
-        list(ids),
-        run_id=context.run.run_id,
-        lane="backfill" if context.run.tags.get(LANE_TAG) == "backfill" else "incremental",
-        approved_units=config.approved_units if config.approved_units >= 0 else None,
-        is_first_declared=version == platform.settings.models[0].version,
-    )
-    context.log.info(_summary(version, outcome))
+    with logged_progress(context, version):
+        outcome = embed_documents(
+            platform.database,
+            model,
+            declared,
+            platform.settings.limits,
+            list(ids),
+            held=held,
+            lane="backfill" if context.run.tags.get(LANE_TAG) == "backfill" else "incremental",
+            approved_units=config.approved_units if config.approved_units >= 0 else None,
+            is_first_declared=version == platform.settings.models[0].version,
+            on_plan=lambda plan: publish_plan(context, plan),
+        )
+    publish_outcome(context, version, outcome)
     failed = {ids[item] for item in outcome.dead_lettered_documents}
     _record_version(context, platform, version, keys, ids, outcome, failed, code_version)
     _build_index(context, platform, model)
@@ -184,12 +188,12 @@ def _model(platform: Platform, version: str) -> tuple[ModelVersion, ModelSetting
 
 
 @contextmanager
-def _reported(context: dg.AssetExecutionContext | dg.OpExecutionContext, platform: Platform) -> Iterator[None]:
+def _reported(context: dg.AssetExecutionContext | dg.OpExecutionContext, platform: Platform) -> Iterator[Lease]:
     """Hold the run's lease, store the results of the checks at the end in any case, and name our own errors."""
     try:
-        with lease(platform.database, context.run.run_id):
+        with lease(platform.database, context.run.run_id) as held:
             try:
-                yield
+                yield held
             finally:
                 record_checks(context, run_checks(check_context(platform, context.run.run_id)))
     except IngestError as error:
@@ -277,11 +281,3 @@ def _version_metadata(asset: str, publication: Publication | None, letters: Mapp
         "dead_letters": publication.dead_letters,
         **({"reason": reasons} if reasons else {}),
     }
-
-
-def _summary(version: str, outcome: EmbeddingOutcome) -> str:
-    return (
-        f"{version}: planned {outcome.plan.units + outcome.plan.reused} texts, reused {outcome.reused}, embedded "
-        f"{outcome.embedded} ({outcome.sent_tokens} tokens), dead-lettered {outcome.dead_lettered}, left to other runs "
-        f"{outcome.left_to_others}, vanished {outcome.vanished}."
-    )

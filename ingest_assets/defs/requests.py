@@ -11,14 +11,12 @@ from typing import Any, Literal, cast
 
 import dagster as dg
 
-from ingest_assets.defs.keys import PROMISED_TAG
+from ingest_assets.defs.keys import LANE_TAG, PROMISED_TAG, VERSION_TAG
 from ingest_assets.defs.partitions import DOCUMENT, VERSION, split_document_version
-from ingest_assets.defs.report import LANE_TAG
-from ingest_assets.embedding import Lane
+from ingest_assets.records import Lane
 
 Kind = Literal["ingest", "embed", "delete"]
 
-VERSION_TAG = "embedding_model_version"
 OP_NAMES: dict[Kind, str] = {"ingest": "ingest_documents", "embed": "embed_documents", "delete": "confirm_and_delete"}
 ASSETS: dict[Kind, tuple[str, ...]] = {
     "ingest": ("documents", "chunks"),

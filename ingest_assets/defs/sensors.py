@@ -14,9 +14,9 @@ from ingest_assets.defs.requests import ASSETS, DueRun, due_again, failures_by_k
 from ingest_assets.defs.resources import PlatformResource
 from ingest_assets.defs.runs import failed_runs, report_dead_runs, unfinished_runs
 from ingest_assets.discovery import deletable_documents, discover, overdue_deletions, pending_documents
-from ingest_assets.embedding import Lane, uncovered_documents
+from ingest_assets.embedding import uncovered_documents
 from ingest_assets.ingest import extractor_version
-from ingest_assets.models import ModelVersion, declare_models, served_model
+from ingest_assets.models import declare_models, lane_of
 from ingest_assets.platform import Platform
 from ingest_assets.settings import load_settings
 
@@ -106,7 +106,7 @@ def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[Due
         keys = [key for key in uncovered_documents(platform.database, model.version) if key not in held]
         add_documents(instance, keys)
         failures = failures_by_key(failed, "embed", model.version)
-        lane = lane_of(model, models)
+        lane = lane_of(model.version, models)
         due += due_again("embed", keys, size, failures, time.time(), version=model.version, lane=lane)
     return due
 
@@ -114,12 +114,6 @@ def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[Due
 def _pending(platform: Platform) -> list[str]:
     settings = platform.settings
     return pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
-
-
-def lane_of(model: ModelVersion, models: list[ModelVersion]) -> Lane:
-    """Return the lane of a version's work: readers wait for the served one, nobody for one that is being built."""
-    served = served_model(models)
-    return "incremental" if served is not None and served.version == model.version else "backfill"
 
 
 def _result(due: list[DueRun], nothing: str) -> dg.SensorResult:

@@ -1,18 +1,33 @@
 """What every embedding provider offers, and the one place that opens them.
 
-Here: the protocol and the factory. Not here: a provider itself (`local.py`, `openai.py`), retries (`retrying.py`),
-batching and concurrency (`batches.py`, `engine.py`), the plan, claims and tables (`ingest_assets/embedding.py`).
-A provider's client library is imported when it is opened: only who uses it waits for the import.
+Here: the protocol and the factory. Not here: a provider itself (`local.py`, `openai.py`, `bedrock.py`), retries
+(`retrying.py`), batching and concurrency (`batches.py`, `engine.py`), the plan, claims and tables
+(`ingest_assets/embedding.py`). A provider's client library is imported when it is opened: only who uses it waits.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ingest_assets.errors import SettingsError
+from ingest_assets.embed.answers import Answer
 from ingest_assets.settings import ModelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What one request of a model may hold, whatever the settings say; None where no limit is known."""
+
+    max_items: int | None = None
+    max_request_tokens: int | None = None
+    max_input_tokens: int | None = None  # of one text, by the model's own tokenizer
+    max_input_characters: int | None = None  # of one text, in code points
+
+
+UNLIMITED = RequestLimits()
+FOREIGN_TOKEN_RATIO = 1.25  # prose in the tokenizers of models outside of OpenAI, against cl100k
 
 
 class Provider(Protocol):
@@ -30,11 +45,19 @@ class Provider(Protocol):
     def token_ratio(self) -> float:
         """Most tokens of this model for one cl100k token of ordinary text; 1.0 where cl100k is its tokenizer."""
 
+    @property
+    def account(self) -> str | None:
+        """Name of what shares one rate limit among all processes, without secrets; None where nothing limits."""
+
+    @property
+    def limits(self) -> RequestLimits:
+        """What the model takes in one request; settings may lower it and never raise it."""
+
     def fingerprint(self) -> dict[str, str | int | float | bool]:
         """Return provider, model, dimensions, client library with its version, and request parameters."""
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Embed the texts of one request; returns [len(texts), dimensions], row i for text i.
+    async def embed(self, texts: Sequence[str]) -> Answer:
+        """Embed the texts of one request, as passages to be found.
 
         A row may still hold NaN or zeros: `answers.check_vectors` decides about rows.
 
@@ -42,6 +65,12 @@ class Provider(Protocol):
             Unanswered: time may mend it (`RateLimited`, `AnswerRefused` are kinds of it).
             BatchRejected: some text of this request is refused; asking again with fewer texts shows which.
             EmbeddingFatal: nothing can be sent until somebody acts.
+        """
+
+    async def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Embed one question to these passages; returns [dimensions] and raises as `embed` does.
+
+        Most models make no difference. Those that do find less where a question is embedded like a passage.
         """
 
     async def close(self) -> None:
@@ -63,4 +92,6 @@ def open_provider(settings: ModelSettings) -> Provider:
         from ingest_assets.embed.openai import OpenAIProvider  # noqa: PLC0415  # a second of imports
 
         return OpenAIProvider(settings)
-    raise SettingsError(f"models.provider {settings.provider} is not available yet; use local or openai.")
+    from ingest_assets.embed.bedrock import BedrockProvider  # noqa: PLC0415  # botocore is slow to import
+
+    return BedrockProvider(settings)

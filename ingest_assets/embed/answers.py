@@ -1,7 +1,7 @@
-"""The judgement on vectors: no number reaches a table unless it passed here.
+"""An answer and the judgement on its vectors: no number reaches a table unless it passed here.
 
-Here: count, dimension, finiteness and norm. Not here: reading a provider's wire format, and what follows from a
-verdict (`engine.py`).
+Here: count, dimension, finiteness and norm, and a list of numbers read as a vector. Not here: the rest of a provider's
+wire format, and what follows from a verdict (`engine.py`).
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,14 @@ from numpy.typing import NDArray
 
 from ingest_assets.embed.failures import AnswerRefused, BatchRejected
 from ingest_assets.errors import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back for the texts of one request."""
+
+    vectors: NDArray[np.float32]  # [len(texts), dimensions], row i for text i; not yet judged
+    billed_tokens: int | None = None  # what the provider says it counted; None where it does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,30 @@ def check_vectors(vectors: NDArray[np.float32], count: int, dimensions: int) -> 
     is_good = np.isfinite(squares) & (squares > 0)
     rejected = dict.fromkeys(np.flatnonzero(~is_good).tolist(), Reason.INVALID_VECTOR)
     return Checked(np.flatnonzero(is_good), rejected)
+
+
+def read_vector(value: object, dimensions: int) -> NDArray[np.float32]:
+    """Return the numbers of one vector as JSON has them; missing numbers (null) become NaN.
+
+    Raises:
+        AnswerRefused: not a list of numbers.
+        BatchRejected: a list of another length (`dimension_mismatch`).
+    """
+    try:
+        with np.errstate(over="ignore"):
+            numbers = np.asarray(value, dtype=np.float32)
+    except (ValueError, TypeError) as error:
+        raise AnswerRefused("The answer has a vector that is not a list of numbers.") from error
+    if numbers.ndim != 1:
+        raise AnswerRefused("The answer has a vector that is not a list of numbers.")
+    if len(numbers) != dimensions:
+        raise dimension_mismatch(dimensions, len(numbers))
+    return numbers
+
+
+def billed_count(value: object) -> int | None:
+    """Return a provider's token count, None where it is no number of tokens."""
+    return value if type(value) is int and value >= 0 else None
 
 
 def dimension_mismatch(declared: int, found: int) -> BatchRejected:

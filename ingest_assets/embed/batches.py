@@ -8,9 +8,12 @@ import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Self
 
+from ingest_assets.embed import Provider
 from ingest_assets.errors import Reason, UnitRejected
 from ingest_assets.records import Unit
+from ingest_assets.settings import ModelSettings
 
 _INVISIBLE = ("Cc", "Cf", "Cs")  # control, format (zero-width space, byte order mark), surrogate
 
@@ -23,15 +26,42 @@ class Batch:
     rejections: Mapping[bytes, UnitRejected]  # text_sha256 -> why it is never sent
 
 
-def batches(
-    units: Iterable[Unit], *, max_items: int, max_tokens: int, max_input_tokens: int, token_ratio: float = 1.0
-) -> Iterator[Batch]:
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What one request may hold."""
+
+    max_items: int
+    max_tokens: int  # at the model, of all texts together
+    max_input_tokens: int  # at the model, of one text
+    max_input_characters: int | None = None  # of one text, in code points
+    token_ratio: float = 1.0  # the provider's: most tokens of the model for one of ours
+    paced_tokens: int | None = None  # of ours, that the rate budget likes in one request; one text may exceed it
+
+    @classmethod
+    def of(cls, settings: ModelSettings, provider: Provider, paced_tokens: int | None = None) -> Self:
+        """Return the stricter of what the settings and the provider allow."""
+        limits = provider.limits
+        return cls(
+            max_items=_least(settings.max_batch_items, limits.max_items),
+            max_tokens=_least(settings.max_batch_tokens, limits.max_request_tokens),
+            max_input_tokens=_least(settings.max_input_tokens, limits.max_input_tokens),
+            max_input_characters=limits.max_input_characters,
+            token_ratio=provider.token_ratio,
+            paced_tokens=paced_tokens,
+        )
+
+
+def _least(declared: int, known: int | None) -> int:
+    return declared if known is None else min(declared, known)
+
+
+def batches(units: Iterable[Unit], shape: Shape) -> Iterator[Batch]:
     """Pack units into batches, reading no further than the batch being made.
 
     Every unit comes out exactly once, in a batch or as a rejection: `over_length` where it cannot be shown to fit,
-    `content_rejected` where it has nothing to read. `token_ratio` is the provider's (see `Packer`).
+    `content_rejected` where it has nothing to read.
     """
-    packer = Packer(max_items, max_tokens, max_input_tokens, token_ratio)
+    packer = Packer(shape)
     for unit in units:
         if (full := packer.add(unit)) is not None:
             yield full
@@ -48,45 +78,58 @@ class Packer:
     found by halving, so keep `max_input_tokens` below the model's true limit where a server truncates silently.
     """
 
-    def __init__(self, max_items: int, max_tokens: int, max_input_tokens: int, token_ratio: float = 1.0) -> None:
-        self._max_items = max_items
-        self._max_tokens = max_tokens
-        self._longest = min(max_input_tokens, max_tokens)
-        self._ratio = token_ratio
+    def __init__(self, shape: Shape) -> None:
+        self.max_items = shape.max_items  # may be lowered while packing
+        self._shape = shape
+        self._longest = min(shape.max_input_tokens, shape.max_tokens)
         self._units: list[Unit] = []
         self._rejections: dict[bytes, UnitRejected] = {}
-        self._tokens = 0
+        self._tokens = 0  # of the units packed so far, at the model
+        self._paced_tokens = 0  # the same, in ours
 
     def add(self, unit: Unit) -> Batch | None:
         """Take one unit; returns a batch when one is full, which need not hold this unit yet."""
         tokens = self._bound(unit)
         if (rejection := self._refusal(unit, tokens)) is not None:
             self._rejections[unit.text_sha256] = rejection
-            return self.flush() if len(self._rejections) >= self._max_items else None
-        is_full = self._units and (len(self._units) >= self._max_items or self._tokens + tokens > self._max_tokens)
-        full = self.flush() if is_full else None
+            return self.flush() if len(self._rejections) >= self.max_items else None
+        full = self.flush() if self._units and not self._has_room(unit, tokens) else None
         self._units.append(unit)
         self._tokens += tokens
+        self._paced_tokens += unit.token_count
         return full
+
+    def _has_room(self, unit: Unit, tokens: int) -> bool:
+        paced = self._shape.paced_tokens
+        return (
+            len(self._units) < self.max_items
+            and self._tokens + tokens <= self._shape.max_tokens
+            and (paced is None or self._paced_tokens + unit.token_count <= paced)
+        )
 
     def flush(self) -> Batch | None:
         """Return what is packed so far, or None where that is nothing."""
         if not self._units and not self._rejections:
             return None
         batch = Batch(tuple(self._units), self._rejections)
-        self._units, self._rejections, self._tokens = [], {}, 0
+        self._units, self._rejections, self._tokens, self._paced_tokens = [], {}, 0, 0
         return batch
 
     def _bound(self, unit: Unit) -> int:
         """Return the most tokens this text is taken to have at the model."""
         size = len(unit.text.encode("utf-8", "surrogatepass"))
-        return min(size, math.ceil(unit.token_count * self._ratio))
+        return min(size, math.ceil(unit.token_count * self._shape.token_ratio))
 
     def _refusal(self, unit: Unit, tokens: int) -> UnitRejected | None:
+        characters = self._shape.max_input_characters
+        if characters is not None and len(unit.text) > characters:
+            size = len(unit.text)
+            detail = f"The text has {size} characters and the model takes {characters}; lower chunker.max_tokens."
+            return UnitRejected(Reason.OVER_LENGTH, detail)
         if tokens > self._longest:
             detail = (
                 f"The text may have {tokens} tokens at this model, which takes {self._longest}; "
-                f"lower chunker.max_tokens to {int(self._longest / self._ratio)}."
+                f"lower chunker.max_tokens to {int(self._longest / self._shape.token_ratio)}."
             )
             return UnitRejected(Reason.OVER_LENGTH, detail)
         if not _has_visible(unit.text):

@@ -5,8 +5,9 @@ telling which failure a status code is (each provider), and waiting (`pacing.py`
 """
 
 from collections.abc import Iterable
+from typing import Any
 
-from ingest_assets.errors import EmbeddingTransient, UnitRejected
+from ingest_assets.errors import EmbeddingTransient, Reason, UnitRejected
 
 QUOTED_CHARACTERS = 200
 _WINDOW = 16  # characters in a row that two texts hardly share by chance
@@ -28,8 +29,22 @@ class AnswerRefused(Unanswered):
     """An answer does not fit its request (count, order, shape); none of it can be trusted."""
 
 
+class NotEmbeddings(Unanswered):
+    """A successful answer of something else than an embeddings endpoint: a page, or JSON without vectors.
+
+    Passing trouble of a gateway, or a base_url that points elsewhere: only what else is answered tells them apart.
+    """
+
+
 class BatchRejected(UnitRejected):
     """A request is refused for good because of some text in it; alone, each text shows whether it is the one."""
+
+    def __init__(self, reason: Reason, detail: str, item: int | None = None) -> None:
+        super().__init__(reason, detail)
+        self.item = item  # position in the request of the text that the error names; None where it names none
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), (self.reason, self.detail, self.item)
 
 
 def provider_words(message: str, texts: Iterable[str]) -> str:

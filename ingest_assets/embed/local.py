@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as load_tensors
 from tokenizers import Tokenizer
 
+from ingest_assets.embed import UNLIMITED
+from ingest_assets.embed.answers import Answer
 from ingest_assets.errors import ModelUnavailable, SettingsError
 from ingest_assets.settings import ModelSettings
 
@@ -34,6 +36,8 @@ class LocalProvider:
     """The average of a text's token vectors, normalised; equal bits for equal texts in any company."""
 
     token_ratio = 1.0  # nothing is truncated, so the chunker's own measure is the only one
+    account = None
+    limits = UNLIMITED
 
     def __init__(self, settings: ModelSettings) -> None:
         if settings.model != MODEL or settings.dimensions not in DIMENSIONS:
@@ -60,9 +64,14 @@ class LocalProvider:
             "normalized": True,
         }
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return [len(texts), dimensions], norm 1; zeros where a text is empty. Runs beside the event loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, texts)
+    async def embed(self, texts: Sequence[str]) -> Answer:
+        """Return vectors of norm 1, zeros where a text is empty. Runs beside the event loop."""
+        return Answer(await asyncio.get_running_loop().run_in_executor(self._thread, self._embed, texts))
+
+    async def embed_query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector of a question, which is that of the same words in a passage."""
+        vectors = (await self.embed([text])).vectors
+        return vectors.reshape(self.dimensions)
 
     async def close(self) -> None:
         """End the worker thread."""

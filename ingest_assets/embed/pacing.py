@@ -30,6 +30,7 @@ class Policy:
 
 RATE_LIMITED = Policy(attempts=6, first_seconds=4.0, cap_seconds=120.0)
 UNANSWERED = Policy(attempts=4, first_seconds=2.0, cap_seconds=120.0)
+ONCE = Policy(attempts=1, first_seconds=0.0, cap_seconds=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,16 @@ class Pacing:
         if failure.retry_after > self.longest_retry_after_seconds:
             return None
         return failure.retry_after + self.chance()
+
+    def pause(self, failure: Unanswered, wait: float | None) -> float:
+        """Return seconds for which nobody on the account should send after this failure.
+
+        What the server asks for, within what a run can take; else the first step of the policy, since the request
+        that was refused waits longer by itself.
+        """
+        if failure.retry_after is not None:
+            return min(failure.retry_after, self.longest_retry_after_seconds)
+        return min(self.policy(failure).first_seconds if wait is None else wait, self.policy(failure).first_seconds)
 
 
 def parse_retry_after(value: str | None, now: datetime | None = None) -> float | None:
