@@ -31,11 +31,12 @@ CREATE TABLE ingest.embedding_spend (
 -- it costs, counted from now less `burst`, so that what an uneven stream leaves unused is not lost at once. A request of
 -- backfill that has to wait for its own rate is charged to the account at once, and leaves the time until then to others.
 -- Returns the seconds to wait before sending. More than `longest_wait` means: nothing was reserved, ask again.
--- Rates are per second; NULL means no limit. Times are of this server, so all hosts agree.
+-- Rates are per second; NULL means no limit. Times are of this server, so all hosts agree; `given_moment` is for tests.
 CREATE FUNCTION ingest.reserve_budget(
     budget_account text, is_backfill boolean, tokens double precision,
     requests_per_second double precision, tokens_per_second double precision,
-    backfill_share double precision, longest_wait double precision, burst double precision
+    backfill_share double precision, longest_wait double precision, burst double precision,
+    given_moment timestamptz DEFAULT NULL
 ) RETURNS double precision LANGUAGE plpgsql AS $$
 DECLARE
     budget ingest.rate_budgets;
@@ -47,7 +48,7 @@ DECLARE
 BEGIN
     INSERT INTO ingest.rate_budgets (account) VALUES (budget_account) ON CONFLICT DO NOTHING;
     SELECT * INTO budget FROM ingest.rate_budgets WHERE account = budget_account FOR UPDATE;
-    this_moment := clock_timestamp();
+    this_moment := coalesce(given_moment, clock_timestamp());
     send_at := greatest(this_moment, budget.blocked_until, budget.requests_at, budget.tokens_at);
     IF is_backfill THEN
         send_at := greatest(send_at, budget.backfill_requests_at, budget.backfill_tokens_at);
