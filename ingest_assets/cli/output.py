@@ -70,7 +70,9 @@ def progress_shown(*, is_shown: bool) -> Iterator[None]:
             key = (progress.stage, progress.total)
             if key not in tasks or bars.tasks[tasks[key]].completed > progress.done:
                 tasks[key] = bars.add_task(STAGES.get(progress.stage, progress.stage), total=progress.total)
-            bars.update(tasks[key], completed=progress.done)
+            name = STAGES.get(progress.stage, progress.stage)
+            failed = f" ({progress.failed} failed)" if progress.failed else ""
+            bars.update(tasks[key], completed=progress.done, description=f"{name}{failed}")
 
         with listening(show):
             yield

@@ -1,7 +1,7 @@
 """How many requests of one run are in flight: up by one while all goes well, halved when the server says "too much".
 
-Here: additive increase and multiplicative decrease, as TCP does it (RFC 5681), between 1 and `max_concurrency`. Not
-here: rates, which `admission.py` stands for. Belongs to one event loop.
+Here: additive increase and multiplicative decrease between 1 and `max_concurrency`, as TCP does it (RFC 5681).
+Not here: rates, which `admission.py` stands for. Belongs to one event loop.
 """
 
 import asyncio

@@ -28,10 +28,11 @@ ISOLATION_BITS = 4  # a text that failed a run before shares a request with a si
 
 Units = AsyncIterable[Unit] | Iterable[Unit]
 Progress = Callable[[Counters], None]
+Finished = tuple[Sequence[Unit], NDArray[np.float32], Mapping[bytes, UnitRejected]]
 
 
 class Sink(Protocol):
-    """Where finished work goes. Called for one batch at a time; what it raises stops the run."""
+    """Where finished work goes. Called once at a time, for one batch or several; what it raises stops the run."""
 
     async def __call__(
         self, units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
@@ -83,6 +84,7 @@ class _Run:
         self.no_vectors = np.empty((0, engine.provider.dimensions), dtype=np.float32)
         self.shape, self.sink, self.progress, self.counters = engine.shape, sink, progress, counters
         self.max_items = engine.shape.max_items  # lowered when the server turns out to take fewer
+        self.finished: list[Finished] = []  # answers that wait for the sink
         self.delivering = asyncio.Lock()
         self.probing = asyncio.Lock()
         self.is_trusted = False  # the provider has embedded something: its refusals are about the texts
@@ -200,7 +202,8 @@ class _Run:
     async def _deliver(
         self, units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
     ) -> None:
-        delivery = asyncio.create_task(self._hand_over(units, vectors, rejections))
+        self.finished.append((units, vectors, rejections))
+        delivery = asyncio.create_task(self._hand_over())
         try:
             await asyncio.shield(delivery)
         except asyncio.CancelledError:
@@ -208,12 +211,15 @@ class _Run:
             await delivery
             raise
 
-    async def _hand_over(
-        self, units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
-    ) -> None:
+    async def _hand_over(self) -> None:
+        """Hand everything that is finished to the sink at once: what came while it was busy shares a commit."""
         async with self.delivering:
-            if self.is_broken:
+            finished, self.finished = self.finished, []
+            if self.is_broken or not finished:
                 return
+            units = [unit for some, _, _ in finished for unit in some]
+            vectors = np.concatenate([some for _, some, _ in finished])
+            rejections = {digest: error for _, _, some in finished for digest, error in some.items()}
             try:
                 await self.sink(units, vectors, rejections)
             except BaseException:
