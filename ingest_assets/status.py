@@ -35,6 +35,7 @@ def totals(database: Database) -> dict[str, Any]:
         letters = rows(connection, "count_letters")
         listing = row(connection, "last_listing")
         withheld = one(connection, "count_withheld")["documents"]
+        runs = rows(connection, "living_embedding_runs")
     models = [model for model in all_models(database) if model.status != "retired"]
     active = served_model([model for model in models if model.status == "active"])
     return {
@@ -53,6 +54,7 @@ def totals(database: Database) -> dict[str, Any]:
             "objects": listing["objects"] if listing else None,
             "deletions_withheld": withheld,
         },
+        "embedding_runs": [{**item, "started_at": item["started_at"].isoformat()} for item in runs],
     }
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from ingest_assets_tests.embedding_server import EmbeddingServer, error
+from ingest_assets_tests.embedding_server import EmbeddingServer, error, rate_limited
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
 
@@ -182,3 +182,21 @@ def test_secrets_stay_out_of_output_and_rows(metered: Deployment, embedding_serv
     assert "unauthenticated" in output
     assert "sk-very-secret" not in output
     assert all("sk-very-secret" not in str(row) for row in metered.query("SELECT * FROM ingest.dead_letters"))
+
+
+def test_a_run_says_how_far_it_is_while_it_works(metered: Deployment, embedding_server: EmbeddingServer) -> None:
+    """Completed, remaining and dead-lettered texts, and what the provider answers, from another process."""
+    for number in range(8):
+        metered.write(f"{number}.md", paragraphs(number, 12))
+    embedding_server.seconds = 0.3
+    embedding_server.next(rate_limited(0))
+    process = metered.start("run", "--json")
+    while len(embedding_server.requests) < 7:
+        time.sleep(0.02)
+    [working] = metered.json("status", code=None)["embedding_runs"]
+    process.communicate()
+    [stored] = metered.query("SELECT planned_units, embedded FROM ingest.embedding_runs")
+    assert working["completed"] + working["remaining"] + working["dead_lettered"] == stored["planned_units"]
+    assert 0 < working["completed"] < stored["embedded"] == stored["planned_units"]
+    assert (working["lane"], working["rate_limited_responses"]) == ("incremental", 1)
+    assert metered.json("status")["embedding_runs"] == []

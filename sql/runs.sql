@@ -82,6 +82,15 @@ WHERE d.generation > 0 AND d.text IS NOT NULL AND d.status <> 'deleted' AND d.mi
       WHERE e.document_id = d.document_id AND e.embedding_model_version = %(version)s AND e.generation = d.generation)
 ORDER BY d.first_seen_at, d.partition_key
 
+-- name: living_embedding_runs
+-- Embedding runs that are at work, with how far they are in distinct texts.
+SELECT r.run_id, r.embedding_model_version AS model, r.lane, r.reused + r.embedded AS completed,
+    greatest(0, r.planned_units - r.reused - r.embedded - r.dead_lettered - r.vanished) AS remaining, r.dead_lettered,
+    r.rate_limited_responses, r.other_failures, r.started_at
+FROM ingest.embedding_runs r JOIN ingest.run_leases l USING (run_id)
+WHERE r.finished_at IS NULL AND l.expires_at >= now()
+ORDER BY r.started_at
+
 -- name: count_pass
 -- One row: what some runs did together.
 SELECT

@@ -86,6 +86,10 @@ def print_totals(found: dict[str, Any]) -> None:
         ("dead letters", found["dead_letters"]["open"], _detail(found["dead_letters"]["by_reason"])),
     ]
     print_table("Corpus", ("", "count", ""), lines)
+    if found["embedding_runs"]:
+        columns = ("model", "lane", "completed", "remaining", "dead_lettered", "rate_limited_responses")
+        working = [tuple(item[name] for name in columns) for item in found["embedding_runs"]]
+        print_table("Embedding now", [name.replace("_", " ") for name in columns], working)
 
 
 def _execute(
