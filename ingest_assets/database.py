@@ -26,6 +26,37 @@ CONNECT_SECONDS = 10.0
 
 # Deadlock, serialization failure and lock timeout: the same transaction may succeed when it runs again.
 TRY_AGAIN = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
+ATTEMPTS = 6
+MORE_CONNECTIONS = (
+    f"It has no connection left, and a process takes up to {POOL_SIZE}; raise max_connections or the role's limit, "
+    "then run again."
+)
+
+# The server's trouble, which no statement of ours causes; psycopg has them outside of OperationalError.
+NOT_ALLOWED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
+# What the server says when it is there and cannot: what to do about it. The first kind that fits counts.
+ADVICE: tuple[tuple[tuple[type[psycopg.Error], ...], str], ...] = (
+    (TRY_AGAIN, "It gave way to other writers six times; run again."),
+    (
+        (psycopg.errors.DiskFull,),
+        "Its disk or shared memory is full, and nothing was half-written; free space and run again.",
+    ),
+    (
+        (psycopg.errors.QueryCanceled,),
+        "It cancelled a statement; raise statement_timeout for this user, then run again.",
+    ),
+    (
+        (psycopg.errors.TooManyConnections,),
+        MORE_CONNECTIONS,
+    ),
+    (
+        (psycopg.errors.OutOfMemory, psycopg.errors.ConfigurationLimitExceeded, psycopg.errors.InsufficientResources),
+        "It has no memory left, or not enough of a limit; raise the limit, then run again.",
+    ),
+    (NOT_ALLOWED, "This user may not write there, or the server is a read-only standby; grant it, or use the primary."),
+)
+# A connection that is refused carries no SQLSTATE, only words.
+_NO_CONNECTION_WORDS = ("too many", "connection slots")
 
 
 class Database:
@@ -71,7 +102,7 @@ class Database:
                 yield connection
         except TRY_AGAIN:
             raise  # kinds of OperationalError too, and the server is well
-        except (PoolTimeout, psycopg.OperationalError) as error:
+        except (PoolTimeout, psycopg.OperationalError, *NOT_ALLOWED) as error:
             raise _unavailable(error) from error
 
     def transact(self, work: Callable[[Connection], T], *, is_derived: bool = False) -> T:
@@ -79,18 +110,27 @@ class Database:
 
         With `is_derived` the commit does not wait for the disk: a crash of the server may lose the last ones whole,
         which is right for what the next run derives again for nothing, and never for what was paid for.
+
+        Raises:
+            DatabaseUnavailable: the server does not answer, refuses, or asked for another attempt too often.
         """
-        for attempt in Retrying(
+        attempts = Retrying(
             retry=retry_if_exception_type(TRY_AGAIN),
-            stop=stop_after_attempt(6),
+            stop=stop_after_attempt(ATTEMPTS),
             wait=wait_random_exponential(0.05, 2),
             reraise=True,
-        ):
-            with attempt, self.connection() as connection, connection.transaction():
-                if is_derived:
-                    run(connection, "relax_commit")
-                return work(connection)
-        raise AssertionError("unreachable: the last attempt raises")
+        )
+        try:
+            done: T = attempts(self._transact_once, work, is_derived=is_derived)
+        except TRY_AGAIN as error:
+            raise _unavailable(error) from error
+        return done
+
+    def _transact_once(self, work: Callable[[Connection], T], *, is_derived: bool) -> T:
+        with self.connection() as connection, connection.transaction():
+            if is_derived:
+                run(connection, "relax_commit")
+            return work(connection)
 
 
 def rows(
@@ -180,11 +220,12 @@ def _configure(connection: Connection) -> None:
 
 
 def _unavailable(error: Exception) -> DatabaseUnavailable:
-    if isinstance(error, psycopg.errors.DiskFull):
-        return DatabaseUnavailable(
-            "The database server's disk is full; nothing was half-written. Free space and run again."
-        )
     reason = " ".join(str(error).split())
+    for kinds, advice in ADVICE:
+        if isinstance(error, kinds):
+            return DatabaseUnavailable(f"The database server says: {reason}. {advice}")
+    if any(words in reason for words in _NO_CONNECTION_WORDS):
+        return DatabaseUnavailable(f"The database server says: {reason}. {MORE_CONNECTIONS}")
     return DatabaseUnavailable(
         f"The database does not answer: {reason}. Start the server or correct INGEST_DATABASE__URL, then run again."
     )

@@ -17,6 +17,7 @@ IngestError
 └── EmbeddingFatal             the run stops: nothing dead-lettered, what was done is kept
 """
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 
@@ -111,3 +112,10 @@ class EmbeddingTransient(IngestError):
 
 class EmbeddingFatal(_Reasoned):
     """The provider or a rule refuses everything; the run stops at once."""
+
+
+def all_kinds(kind: type[IngestError]) -> Iterator[type[IngestError]]:
+    """Yield a kind of error and every kind of it."""
+    yield kind
+    for narrower in kind.__subclasses__():
+        yield from all_kinds(narrower)

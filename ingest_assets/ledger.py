@@ -6,11 +6,11 @@ run that was killed has told the truth up to its last commit.
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ingest_assets.database import Connection, rows, run
+from ingest_assets.database import Connection, Database, one, rows, run
 from ingest_assets.embed.retrying import Counters
 from ingest_assets.planning import Plan
 from ingest_assets.records import Lane, Origin, Unit
@@ -134,3 +134,9 @@ class Ledger:
 
 
 _REQUEST_COUNTS = ("requests", "billed_tokens", "rate_limited_responses", "other_failures")
+
+
+def count_pass(database: Database, run_ids: Sequence[str]) -> dict[str, int]:
+    """Return what some runs did together, ingest and deletion runs included."""
+    with database.connection() as connection:
+        return {name: int(value) for name, value in one(connection, "count_pass", run_ids=list(run_ids)).items()}

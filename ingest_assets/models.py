@@ -3,15 +3,16 @@
 What does not belong here: calling a model (`embed/`), and switching readers from one version to another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Connection, Database, row, rows, run
-from ingest_assets.errors import SettingsError
+from ingest_assets.errors import Refused, SettingsError
 from ingest_assets.records import Lane
 from ingest_assets.settings import ModelSettings
 
@@ -101,10 +102,26 @@ def ensure_ann_index(database: Database, model: ModelVersion) -> bool:
         if count < ANN_INDEX_ROWS:
             return False
         operator_class = sql.SQL("vector_cosine_ops" if model.embedding_type == "vector" else "halfvec_cosine_ops")
-        with connection.transaction():
-            run(connection, "raise_maintenance_memory")
-            run(connection, "create_ann_index", {"serving": model.serving, "operator_class": operator_class})
+        build = {"serving": model.serving, "operator_class": operator_class}
+        try:
+            _build_ann_index(connection, build)
+        except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
+            # Workers of a parallel build share memory, of which containers often have 64 MB.
+            try:
+                _build_ann_index(connection, build, is_parallel=False)
+            except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory) as error:
+                raise Refused(
+                    f"The database server says: {error.diag.message_primary}. Search is exact and slower without the "
+                    "index. Give the server more shared memory (shm_size of its container) or disk, or lower its "
+                    "maintenance_work_mem; the next run builds it."
+                ) from error
     return True
+
+
+def _build_ann_index(connection: Connection, build: Mapping[str, sql.Composable], *, is_parallel: bool = True) -> None:
+    with connection.transaction():
+        run(connection, "raise_maintenance_memory" if is_parallel else "build_alone")
+        run(connection, "create_ann_index", build)
 
 
 def _declare(connection: Connection, settings: ModelSettings) -> None:

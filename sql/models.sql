@@ -77,6 +77,10 @@ CREATE INDEX ON {serving} USING hnsw (embedding {operator_class})
 -- An HNSW build that does not fit into memory is many times slower.
 SET LOCAL maintenance_work_mem = '512MB'
 
+-- name: build_alone
+-- A build without parallel workers uses no shared memory.
+SET LOCAL max_parallel_maintenance_workers = 0
+
 -- name: record_fingerprint
 -- Note what client a version is embedded with.
 UPDATE ingest.embedding_models SET fingerprint = %(fingerprint)s WHERE version = %(version)s

@@ -13,7 +13,6 @@ from dagster_shared.error import SerializableErrorInfo
 
 from ingest_assets.checks import Verdict, run_checks
 from ingest_assets.chunk import chunker_version
-from ingest_assets.database import rows
 from ingest_assets.defs.bookkeeping import spent
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
 from ingest_assets.defs.report import CAUSE, check_context
@@ -23,7 +22,9 @@ from ingest_assets.defs.sensors import deletions_due
 from ingest_assets.discovery import Discovery, discover, pending_documents
 from ingest_assets.embed import open_provider
 from ingest_assets.embedding import count_foreign_claims, uncovered_documents
-from ingest_assets.ingest import extractor_version
+from ingest_assets.errors import IngestError, all_kinds
+from ingest_assets.extract import extractor_version
+from ingest_assets.ledger import count_pass
 from ingest_assets.models import ModelVersion, declare_models, lane_of, live_models
 from ingest_assets.platform import Platform
 
@@ -129,20 +130,24 @@ class Pass:
         lane = lane_of(model.version, self._models())
         while keys := uncovered_documents(self.platform.database, model.version):
             add_documents(self.instance, keys)
+            before = len(result.run_ids)
             for due in due_runs(
                 "embed", keys, self._size, version=model.version, lane=lane, approved_units=self.approved_units
             ):
                 if not self._run(result, due):
                     return
-            if not self._wait_for_claims(model):
+            # Others may have given up what we left to them before we look.
+            left = count_pass(self.platform.database, result.run_ids[before:])["left_to_others"]
+            if not self._wait_for_claims(result, model) and not left:
                 return
 
-    def _wait_for_claims(self, model: ModelVersion) -> bool:
+    def _wait_for_claims(self, result: PassResult, model: ModelVersion) -> bool:
         """Wait while other runs pay for texts of this version; False where none did."""
         waited = False
         while count_foreign_claims(self.platform.database, model, run_id=""):
             waited = True
             time.sleep(CLAIM_POLL_SECONDS)
+            result.replaced_runs += report_dead_runs(self.instance, self.platform.database)
         return waited
 
     def _delete(self, result: PassResult) -> None:
@@ -165,10 +170,8 @@ class Pass:
         return not failures
 
     def _count(self, result: PassResult) -> None:
-        with self.platform.database.connection() as connection:
-            for item in rows(connection, "count_pass", run_ids=result.run_ids):
-                for name, value in item.items():
-                    setattr(result, name, int(value))
+        for name, value in count_pass(self.platform.database, result.run_ids).items():
+            setattr(result, name, int(value))
         result.ingested -= result.rejected
 
 
@@ -179,11 +182,15 @@ def _timed(result: PassResult, stage: str) -> Iterator[None]:
     result.seconds[stage] = time.perf_counter() - began
 
 
-def _deepest(error: SerializableErrorInfo | None) -> str:
-    """Return the message of the error that began a chain: Dagster's own says only where it happened."""
+def _said(error: SerializableErrorInfo | None) -> str:
+    """Return what an error of ours in a chain says, else the one that began it: Dagster's own only say where it was."""
     message = "It stopped without saying why."
+    ours = {kind.__name__ for kind in all_kinds(IngestError)}
     while error is not None:
-        message, error = error.message.strip(), error.cause or error.context
+        message = error.message.strip()
+        if error.cls_name in ours:
+            return message.partition(": ")[2] or message
+        error = error.cause or error.context
     return message
 
 
@@ -194,7 +201,7 @@ def _failures(executed: dg.ExecuteInProcessResult) -> list[FailedRun]:
         data = event.step_failure_data
         failure = data.user_failure_data
         if failure is None:
-            found.append(FailedRun(executed.run_id, "environment", _deepest(data.error)))
+            found.append(FailedRun(executed.run_id, "environment", _said(data.error)))
         elif CAUSE in failure.metadata:
             found.append(FailedRun(executed.run_id, str(failure.metadata[CAUSE].value), failure.description or ""))
     return found

@@ -30,13 +30,14 @@ from ingest_assets.defs.run_metadata import logged_progress, publish_outcome, pu
 from ingest_assets.deletion import delete_documents
 from ingest_assets.embedding import EmbeddingOutcome, embed_documents, uncovered_documents
 from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
-from ingest_assets.ingest import DocumentOutcome, ingest_documents
+from ingest_assets.ingest import ingest_documents
 from ingest_assets.leases import Lease, lease
 from ingest_assets.letters import document_letters
 from ingest_assets.models import ModelVersion, ensure_ann_index, live_models
 from ingest_assets.platform import Platform
 from ingest_assets.progress import Progress, report
 from ingest_assets.publish import Publication
+from ingest_assets.recording import DocumentOutcome
 from ingest_assets.settings import ModelSettings
 
 CAUSE = "cause"  # metadata of a failure that is not about single documents

@@ -15,7 +15,7 @@ from ingest_assets.defs.resources import PlatformResource
 from ingest_assets.defs.runs import failed_runs, report_dead_runs, unfinished_runs
 from ingest_assets.discovery import deletable_documents, discover, overdue_deletions, pending_documents
 from ingest_assets.embedding import uncovered_documents
-from ingest_assets.ingest import extractor_version
+from ingest_assets.extract import extractor_version
 from ingest_assets.models import declare_models, lane_of
 from ingest_assets.platform import Platform
 from ingest_assets.settings import load_settings
