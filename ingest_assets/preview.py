@@ -1,4 +1,4 @@
-"""What would be indexed from one file, without a database.
+"""What would be indexed from one file, without a database: read by a worker with the limits of a run.
 
 What does not belong here: printing it.
 """
@@ -10,9 +10,10 @@ from typing import Any
 
 from ingest_assets.chunk import chunk
 from ingest_assets.errors import DocumentRejected, EnvironmentProblem, Reason
-from ingest_assets.extract import extract
+from ingest_assets.extract.pool import Workers
 from ingest_assets.identity import chunk_ids, document_id
-from ingest_assets.settings import Settings
+from ingest_assets.records import Extracted
+from ingest_assets.settings import ExtractSettings, Settings
 
 
 def preview_file(path: Path, settings: Settings) -> dict[str, Any]:
@@ -20,17 +21,12 @@ def preview_file(path: Path, settings: Settings) -> dict[str, Any]:
 
     Raises:
         DocumentRejected: it would become a dead letter.
-        EnvironmentProblem: the file cannot be read.
+        EnvironmentProblem: the file cannot be read, or no worker starts.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise EnvironmentProblem(f"{path} cannot be read: {error.strerror or error}.") from error
+    extracted, seconds = _extract(path, settings.extract)
     began = time.perf_counter()
-    extracted = extract(data, path.name, settings.extract)
-    extracted_at = time.perf_counter()
     spans = chunk(extracted, settings.chunker)
-    chunked_at = time.perf_counter()
+    seconds["chunk"] = time.perf_counter() - began
     if not spans:
         raise DocumentRejected(Reason.EMPTY_DOCUMENT, "The text has no visible character.")
     ids = chunk_ids(document_id(path.absolute().as_uri()), [span.text for span in spans])
@@ -57,5 +53,21 @@ def preview_file(path: Path, settings: Settings) -> dict[str, Any]:
             }
             for span, (chunk_id, digest) in zip(spans, ids, strict=True)
         ],
-        "seconds": {"extract": extracted_at - began, "chunk": chunked_at - extracted_at},
+        "seconds": seconds,
     }
+
+
+def _extract(path: Path, settings: ExtractSettings) -> tuple[Extracted, dict[str, float]]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise EnvironmentProblem(f"{path} cannot be read: {error.strerror or error}.") from error
+    with Workers[None](settings) as workers:
+        began = time.perf_counter()
+        workers.submit(None, data, path.name)
+        given_at = time.perf_counter()
+        [(_, finding)] = workers.drain()
+        extracted_at = time.perf_counter()
+    if isinstance(finding, DocumentRejected):
+        raise finding
+    return finding, {"start": given_at - began, "extract": extracted_at - given_at}

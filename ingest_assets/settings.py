@@ -71,6 +71,9 @@ class ExtractSettings(_Section):
     max_text_bytes: Count = Field(33_554_432, description="largest HTML, Markdown or text file, in bytes")
     timeout_seconds: Rate = Field(120.0, description="for reading one document, from when a worker begins")
     memory_limit_mb: Count = Field(1024, description="for reading one document, in MiB")
+    main_content: bool = Field(
+        False, description="of web pages, leave out menus, headers, footers, asides, cookie notices and lists of links"
+    )
     ocr: bool = Field(False, description="recognise scanned pages (needs the `ocr` extra)")
     ocr_languages: Annotated[str, Field(pattern=r"^[A-Za-z0-9_/]+(\+[A-Za-z0-9_/]+)*$")] = Field(
         "eng", description="of scanned pages, as Tesseract names them, joined by `+`"

