@@ -174,13 +174,13 @@ class _Run:
     async def _embed(self, provider: Provider, plan: Plan) -> None:
         settings, lane = self.settings, self.lane
         try:
-            await recognise(self.database, self.model, provider)
             engine = Engine(
                 provider,
                 Shape.of(settings, provider, batch_tokens(settings, lane)),
                 settings.max_concurrency,
                 admission=Budget(self.database, settings, provider.account, lane, self.held),
             )
+            await recognise(self.database, self.model, engine, self.ledger.requests)
             sink = _Sink(self, plan)
             async with aclosing(self.claims.units()) as units:
                 await engine.embed(units, sink.deliver, counters=self.ledger.requests)

@@ -13,32 +13,55 @@ from numpy.typing import NDArray
 from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Database, rows, run
-from ingest_assets.embed import Provider
-from ingest_assets.errors import EmbeddingFatal, Reason
+from ingest_assets.embed.engine import Engine, Unfinished
+from ingest_assets.embed.retrying import Counters
+from ingest_assets.errors import EmbeddingFatal, Reason, UnitRejected
 from ingest_assets.models import ModelVersion
+from ingest_assets.records import Unit
 
 SAMPLE_SIZE = 16
 SAMPLE_TOLERANCE = 1e-3  # cosine distance; far above float noise between releases, far below another model
 
 
-async def recognise(database: Database, model: ModelVersion, provider: Provider) -> None:
+async def recognise(database: Database, model: ModelVersion, engine: Engine, counters: Counters) -> None:
     """Record the client a version is embedded with; one that differs from the recorded must prove itself first.
+
+    The sample is sent as any texts are, within all limits. A text of it that is refused now proves nothing.
 
     Raises:
         EmbeddingFatal: stored texts get other vectors than they have (`fingerprint_changed`), or no answer for good.
-        Unanswered: the sample got no answer now.
+        EmbeddingTransient: the sample got no answer now.
     """
-    fingerprint = provider.fingerprint()
+    fingerprint = engine.provider.fingerprint()
     if dict(model.fingerprint) == fingerprint:
         return
     if model.fingerprint:
         with database.connection() as connection:
             sample = rows(connection, "sample_vectors", version=model.version, sample_size=SAMPLE_SIZE)
-        for texts in _requests(sample, provider.limits.max_items):
-            answer = await provider.embed([item["text"] for item in texts])
-            _refuse_different(model, texts, answer.vectors)
+        if sample:
+            _refuse_different(model, sample, await _embed_again(engine, sample, counters))
     with database.connection() as connection:
         run(connection, "record_fingerprint", version=model.version, fingerprint=Jsonb(fingerprint))
+
+
+async def _embed_again(
+    engine: Engine, sample: Sequence[Mapping[str, Any]], counters: Counters
+) -> dict[bytes, NDArray[np.float32]]:
+    again: dict[bytes, NDArray[np.float32]] = {}
+
+    async def keep(
+        units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
+    ) -> None:
+        del rejections  # a text that is refused now proves nothing
+        again.update((unit.text_sha256, vector) for unit, vector in zip(units, vectors, strict=True))
+
+    units = [Unit(bytes(item["text_sha256"]), item["text"], item["token_count"]) for item in sample]
+    try:
+        await engine.embed(units, keep, counters=counters)
+    except Unfinished as unfinished:
+        # Only for runs over the queue is this about single texts.
+        raise next(iter(unfinished.units.values())) from unfinished
+    return again
 
 
 def fix_sample(database: Database, model: ModelVersion) -> None:
@@ -47,21 +70,23 @@ def fix_sample(database: Database, model: ModelVersion) -> None:
         run(connection, "record_canary", version=model.version, sample_size=SAMPLE_SIZE)
 
 
-def _requests(sample: Sequence[Mapping[str, Any]], max_items: int | None) -> list[Sequence[Mapping[str, Any]]]:
-    size = min(max_items or SAMPLE_SIZE, SAMPLE_SIZE)
-    return [sample[start : start + size] for start in range(0, len(sample), size)]
-
-
-def _refuse_different(model: ModelVersion, sample: Sequence[Mapping[str, Any]], again: NDArray[np.float32]) -> None:
-    stored = np.stack([item["embedding"].to_numpy() for item in sample])
-    distance = float("nan")
-    if again.shape == stored.shape:
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            scale = np.linalg.norm(stored, axis=1) * np.linalg.norm(again, axis=1)
-            distance = float(np.max(1 - np.sum(stored * again, axis=1) / scale))
+def _refuse_different(
+    model: ModelVersion, sample: Sequence[Mapping[str, Any]], again: Mapping[bytes, NDArray[np.float32]]
+) -> None:
+    pairs = [
+        (item["embedding"].to_numpy(), again[digest])
+        for item in sample
+        if (digest := bytes(item["text_sha256"])) in again
+    ]
+    distance = max((_cosine_distance(stored, new) for stored, new in pairs), default=float("nan"))
     if not distance <= SAMPLE_TOLERANCE:
+        found = f"cosine distance {distance:.4f} on stored texts" if pairs else "none at all for stored texts"
         raise EmbeddingFatal(
             Reason.FINGERPRINT_CHANGED,
-            f"{model.version} gives other vectors than it did (cosine distance {distance:.4f} on stored texts); "
-            "bring the old client back, or declare the new one under a new version.",
+            f"{model.version} gives other vectors than it did ({found}); bring the old client back, or declare the new "
+            "one under a new version.",
         )
+
+
+def _cosine_distance(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    return 1 - float(np.dot(one, other) / (np.linalg.norm(one) * np.linalg.norm(other)))

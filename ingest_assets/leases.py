@@ -88,6 +88,7 @@ def forget_run(database: Database, run_id: str) -> None:
     """Free what a dead run held."""
     with database.connection() as connection, connection.transaction():
         run(connection, "release_run_claims", run_id=run_id)
+        run(connection, "abandon_run", run_id=run_id)
         run(connection, "drop_lease", run_id=run_id)
 
 

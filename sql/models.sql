@@ -99,7 +99,8 @@ WHERE m.version = %(version)s AND m.canary = '[]' AND sample.texts IS NOT NULL
 
 -- name: sample_vectors
 -- The version's sample with its vectors, topped up where documents of it are gone; one row per text.
-SELECT (array_agg(c.text))[1] AS text, (array_agg(v.embedding))[1] AS embedding
+SELECT candidate.text_sha256, (array_agg(c.text))[1] AS text, max(c.token_count) AS token_count,
+    (array_agg(v.embedding))[1] AS embedding
 FROM (
     (SELECT DISTINCT v.text_sha256, 0 AS rank FROM ingest.embedding_models m
      CROSS JOIN LATERAL jsonb_array_elements_text(m.canary) AS canary (hash)

@@ -25,7 +25,7 @@ ON CONFLICT (run_id, embedding_model_version) DO UPDATE SET
     lane = excluded.lane, watermark = excluded.watermark, planned_units = excluded.planned_units,
     planned_tokens = excluded.planned_tokens, estimated_cost = excluded.estimated_cost,
     estimated_minutes = excluded.estimated_minutes, reused = 0, embedded = 0, dead_lettered = 0, left_to_others = 0,
-    vanished = 0, started_at = now(), finished_at = NULL
+    vanished = 0, started_at = now(), finished_at = NULL, abandoned_at = NULL
 
 -- name: count_units
 -- Add to what a run has done.
@@ -60,12 +60,16 @@ SELECT count(*) AS documents FROM ingest.documents d
 JOIN ingest.embedding_runs r ON r.run_id = %(run_id)s AND r.embedding_model_version = %(version)s
 WHERE d.document_id = ANY (%(document_ids)s) AND d.updated_at >= r.started_at
 
+-- name: abandon_run
+-- A run died.
+UPDATE ingest.embedding_runs SET abandoned_at = now() WHERE run_id = %(run_id)s AND finished_at IS NULL
+
 -- name: count_rivals
--- One row: other runs at the same version that were not finished when a run recorded its plan.
+-- One row: other runs at the same version that had not ended when a run recorded its plan.
 SELECT count(*) AS runs FROM ingest.embedding_runs r
 JOIN ingest.embedding_runs o USING (embedding_model_version)
 WHERE r.run_id = %(run_id)s AND r.embedding_model_version = %(version)s AND o.run_id <> r.run_id
-  AND (o.finished_at IS NULL OR o.finished_at >= r.started_at)
+  AND coalesce(o.finished_at, o.abandoned_at, 'infinity') >= r.started_at
 
 -- name: finish_embedding_run
 -- A run came to its end.

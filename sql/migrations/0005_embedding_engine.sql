@@ -11,7 +11,8 @@ ALTER TABLE ingest.embedding_runs
     ADD COLUMN estimated_minutes double precision,
     ADD COLUMN requests bigint NOT NULL DEFAULT 0,
     ADD COLUMN other_failures bigint NOT NULL DEFAULT 0,
-    ADD COLUMN billed_tokens bigint NOT NULL DEFAULT 0;
+    ADD COLUMN billed_tokens bigint NOT NULL DEFAULT 0,
+    ADD COLUMN abandoned_at timestamptz;  -- when somebody noticed that the run had died
 
 -- What was sent and why: for a document that is new to every version, for one that changed, or for a version that is
 -- new to the document. Cost is at the price of that day; NULL where none was set.
