@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITHOUT_SETTINGS := env -u DAGSTER_HOME
 
-.PHONY: demo test soak check format bench clean
+.PHONY: demo test soak fuzz ocr check format bench clean
 
 $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,10 +17,19 @@ demo: $(INSTALLED)   ## ingest examples/ on the embedded default and ask it thre
 	@$(WITHOUT_SETTINGS) $(BIN)/python examples/demo.py
 
 test: $(INSTALLED)   ## all tests, on real parts
-	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m "not soak"
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m "not soak and not ocr"
 
 soak: $(INSTALLED)   ## long histories of kill -9
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m soak
+
+MINUTES ?= 1
+fuzz: $(INSTALLED)   ## damaged documents for every parser: make fuzz MINUTES=50 gives each of the five formats ten
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m ingest_assets_tests.fuzz --minutes $(MINUTES)
+
+ocr: $(INSTALLED)   ## recognising scans, with the engine of this machine
+	@command -v tesseract >/dev/null || { echo "make ocr needs tesseract (Debian: apt-get install tesseract-ocr)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,ocr]'
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m ocr
 
 $(VENV)/.checked: $(INSTALLED)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[dev]'
@@ -38,6 +47,9 @@ format: $(VENV)/.checked
 bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/chunk_locality.py --write
 	@$(BIN)/python benchmarks/first_load.py --write
+	@$(BIN)/python benchmarks/extraction_isolation.py --write
+	@$(BIN)/python benchmarks/embedding.py --write
+	@$(BIN)/python benchmarks/extraction.py --write
 
 clean:
 	rm -rf $(VENV) .ingest .ingest-demo build dist *.egg-info

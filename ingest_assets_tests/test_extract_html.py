@@ -27,7 +27,6 @@ def read(body: str, head: str = "") -> Extracted:
         "<span style='visibility:hidden'>GONE</span>",
         "<script>GONE</script><style>GONE</style><template>GONE</template><noscript>GONE</noscript>",
         "<!-- GONE --><dialog>GONE</dialog><iframe>GONE</iframe><svg><title>GONE</title></svg>",
-        "<nav><a href=/>GONE</a></nav><div role=navigation>GONE</div>",
         "<img src='data:image/png;base64,GONE'><a href='data:text/plain,GONE'></a>",
     ],
 )
@@ -73,14 +72,6 @@ def test_headings_stand_where_they_say() -> None:
 def test_preformatted_text_keeps_its_shape() -> None:
     """Code is unreadable without its blanks."""
     assert read("<p>x</p><pre>def f():\n    return  1\n</pre>").text == "x\n\ndef f():\n    return  1"
-
-
-def test_page_furniture_goes_only_when_the_content_is_marked() -> None:
-    """A page without main keeps everything but its menus."""
-    long = "The content of this page is long enough to stand alone. " * 6
-    furniture = "<header>Site name</header>{}<footer>Imprint</footer>"
-    assert "Imprint" in read(furniture.format(f"<div>{long}</div>")).text
-    assert read(furniture.format(f"<main><p>{long}</p><footer>Note</footer></main>")).text == long.strip() + "\n\nNote"
 
 
 def test_properties_come_from_the_head() -> None:

@@ -38,6 +38,12 @@ class TextBuilder:
         self._pages.append(Page(number, start, start + len(text)))
         self._headings.extend(Heading(level, title, start + offset) for level, title, offset in headings)
 
+    def add_extracted(self, found: Extracted) -> None:
+        """Append a document that stands inside this one, with its headings."""
+        if found.text:
+            start = self._append(found.text, PARAGRAPH)
+            self._headings.extend(Heading(item.level, item.title, start + item.char_start) for item in found.headings)
+
     def build(
         self, media_type: str, properties: Mapping[str, str] | None = None, warnings: Iterable[ExtractWarning] = ()
     ) -> Extracted:

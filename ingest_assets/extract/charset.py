@@ -9,7 +9,7 @@ import codecs
 import re
 
 from ingest_assets.errors import DocumentRejected, Reason
-from ingest_assets.extract.charset_legacy import decode_legacy, telling_sample
+from ingest_assets.extract.charset_legacy import decode_legacy, telling_sample, wide_by_letters
 
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -20,6 +20,7 @@ _BOMS = (
 )
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\r\x0c\x1b\x08")) + b"\x7f"
 _SAMPLE_BYTES = 65536
+_LETTERS_BYTES = 4096
 _SOME, _MANY, _NEARLY_ALL = 0.02, 0.4, 0.95  # shares of NUL at one place of each letter
 _FOREIGN = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, as Python smuggles them
 
@@ -30,19 +31,21 @@ def bom_encoding(data: bytes) -> tuple[str, int] | None:
 
 
 def wide_encoding(data: bytes) -> str | None:
-    """Return the UTF-16 or UTF-32 encoding that the pattern of NUL bytes proves, without a mark."""
+    """Return the UTF-16 or UTF-32 encoding that the pattern of NUL bytes or the letters prove, without a mark."""
     sample = data[:_SAMPLE_BYTES]
     if 0 not in sample:
-        return None
+        return None if _is_utf8(sample) else wide_by_letters(sample[:_LETTERS_BYTES])
     nuls = [sample[offset::4].count(0) / max(1, len(sample[offset::4])) for offset in range(4)]
-    if min(nuls[1:]) > _MANY and nuls[2] > _NEARLY_ALL:
+    if min(nuls[2:]) > _NEARLY_ALL and nuls[0] < _MANY:
         return _proven(data, "utf-32-le")
-    if min(nuls[:3]) > _MANY and nuls[1] > _NEARLY_ALL:
+    if min(nuls[:2]) > _NEARLY_ALL and nuls[3] < _MANY:
         return _proven(data, "utf-32-be")
     even, odd = (nuls[0] + nuls[2]) / 2, (nuls[1] + nuls[3]) / 2
     if odd > _SOME and odd > 10 * even:
         return _proven(data, "utf-16-le")
-    return _proven(data, "utf-16-be") if even > _SOME and even > 10 * odd else None
+    if even > _SOME and even > 10 * odd:
+        return _proven(data, "utf-16-be")
+    return wide_by_letters(sample[:_LETTERS_BYTES])
 
 
 def looks_binary(data: bytes) -> bool:
@@ -64,14 +67,15 @@ def peek(data: bytes) -> str:
 def decode_text(data: bytes) -> str:
     """Decode text whose encoding nothing declares.
 
-    Raises DocumentRejected: `unsupported_type` where no encoding reads it, `corrupt` where it breaks its own mark.
+    Raises DocumentRejected: `unsupported_type` where no encoding reads it, `corrupt` where it goes on in another than
+    it begins in.
     """
     mark = bom_encoding(data)
     if mark:
-        return _decode_marked(data, *mark)
+        return _decode_known(data, *mark)
     wide = wide_encoding(data)
     if wide:
-        return data.decode(wide, "surrogatepass")
+        return _decode_known(data, wide, 0)
     if looks_binary(data):
         raise DocumentRejected(Reason.UNSUPPORTED_TYPE, "The content is binary, not text in any encoding.")
     if b"\x1b$" in data or b"\x1b(" in data:
@@ -82,14 +86,14 @@ def decode_text(data: bytes) -> str:
         return _decode_mixed(data) or decode_legacy(data)
 
 
-def _decode_marked(data: bytes, encoding: str, skip: int) -> str:
+def _decode_known(data: bytes, encoding: str, skip: int) -> str:
     body = data[skip:]
     try:
         return body[: len(body) - len(body) % _unit(encoding)].decode(encoding, "surrogatepass")
     except UnicodeDecodeError:
         if encoding == "utf-8" and (text := _decode_mixed(body)):
             return text
-    raise DocumentRejected(Reason.CORRUPT, f"The byte order mark says {encoding}, the bytes are not.") from None
+    raise DocumentRejected(Reason.CORRUPT, f"The text begins as {encoding}, and goes on as something else.") from None
 
 
 def _unit(encoding: str) -> int:
@@ -105,6 +109,14 @@ def _proven(data: bytes, encoding: str) -> str | None:
         return None
     odd = sum(not char.isprintable() and not char.isspace() for char in text[:4096])
     return encoding if odd * 20 <= len(text[:4096]) else None
+
+
+def _is_utf8(sample: bytes) -> bool:
+    try:
+        sample.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return error.start >= max(1, len(sample) - 3)  # a letter may be cut off at the end
+    return True
 
 
 def _decode_escapes(data: bytes) -> str:

@@ -1,18 +1,18 @@
-"""Decodes HTML as browsers do: byte order mark, then valid UTF-8, then the declaration, then windows-1252.
+"""Decodes HTML as browsers do: byte order mark, then valid UTF-8, then the declaration, then what it looks like.
 
-What does not belong here: guessing (charset.py). One deliberate difference from browsers: a declaration
-is believed wherever it stands, not only in the first kilobyte.
+What does not belong here: guessing (charset.py). Two deliberate differences from browsers: a declaration is
+believed wherever it stands, not only in the first kilobyte, and it is not believed where the bytes refute it.
 """
 
 import codecs
 import re
 
+from ingest_assets.errors import DocumentRejected
 from ingest_assets.extract.charset import bom_encoding, decode_text, wide_encoding
 
 _DECLARATION = re.compile(
     rb"<(?:meta\b[^>]{0,500}?charset\s*=|\?xml\b[^>]{0,200}?encoding\s*=)\s*[\"']?\s*([\w.:-]{2,40})", re.IGNORECASE
 )
-_COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
 # What the labels mean on the web, where that is not what Python thinks.
 _WEB_CODECS = {
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874", "iso8859-11": "cp874",
@@ -21,9 +21,14 @@ _WEB_CODECS = {
 }  # fmt: skip
 _LABELS = {
     "x-sjis": "cp932", "windows-31j": "cp932", "x-gbk": "gb18030", "gb_2312-80": "gb18030", "ks_c_5601-1987": "cp949",
-    "x-user-defined": "cp1252", "unicode": "utf-8", "x-x-big5": "big5hkscs",
+    "x-user-defined": "cp1252", "unicode": "utf-8", "x-x-big5": "big5hkscs", "x-mac-cyrillic": "mac_cyrillic",
+    "x-mac-ukrainian": "mac_cyrillic", "x-mac-roman": "mac_roman", "iso-8859-8-i": "iso8859_8", "windows-949": "cp949",
+    "ksc5601": "cp949", "ksc_5601": "cp949", "windows-874": "cp874", "dos-874": "cp874", "x-euc-jp": "euc_jp",
+    "x-euc-cn": "gb18030", "x-cp1250": "cp1250", "x-cp1251": "cp1251", "x-cp1252": "cp1252", "cn-gb": "gb18030",
 }  # fmt: skip
 
+_NO_LETTER = re.compile("[\ufffd\ue000-\uf8ff]")
+_REFUTED = 20  # a declaration under which more than a twentieth of the letters are no letters is wrong
 _NEVER_ON_THE_WEB = frozenset(("idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "utf-7"))
 
 
@@ -41,13 +46,23 @@ def decode_html(data: bytes) -> str:
 
 
 def _decode_declared(data: bytes, declared: str | None) -> str:
-    if declared == "utf-8":
+    if declared is None or declared == "utf-8":
+        return _decode_undeclared(data)
+    text = data.decode(declared, "replace")
+    if len(_NO_LETTER.findall(text)) * _REFUTED > sum(char > "\x7f" for char in text):
+        return _decode_undeclared(data)
+    return text.replace("\ufffd", "")
+
+
+def _decode_undeclared(data: bytes) -> str:
+    try:
         return decode_text(data)
-    return data.decode(declared or "cp1252", "ignore")
+    except DocumentRejected:
+        return data.decode("cp1252", "ignore")  # as browsers do where nothing fits
 
 
 def _declared(data: bytes) -> str | None:
-    match = _DECLARATION.search(_COMMENT.sub(b"", data) if b"<!--" in data else data)
+    match = _DECLARATION.search(_without_comments(data))
     if match is None:
         return None
     label = match.group(1).decode("ascii", "ignore").lower()
@@ -61,3 +76,12 @@ def _declared(data: bytes) -> str | None:
     if info.name in _NEVER_ON_THE_WEB:
         return None
     return _WEB_CODECS.get(info.name, info.name) if getattr(info, "_is_text_encoding", False) else None
+
+
+def _without_comments(data: bytes) -> bytes:
+    kept = []
+    position = 0
+    while (start := data.find(b"<!--", position)) >= 0 and (end := data.find(b"-->", start + 4)) >= 0:
+        kept.append(data[position:start])
+        position = end + 3
+    return b"".join(kept) + data[position:]

@@ -1,8 +1,8 @@
-"""Markdown: the source text itself, with its headings found and its noise (inline data, comments) removed.
+"""Markdown: the source text itself, with its headings found and its noise (inline data, HTML tags) removed.
 
 What does not belong here: rendering. The text stays Markdown, because people search for what they wrote.
-Front matter lives in frontmatter.py. Only blocks that may hold a heading are parsed: the rest of a large
-file would cost minutes.
+Front matter lives in frontmatter.py, HTML in markdown_html.py. Only blocks that may hold a heading are parsed: the
+rest of a large file would cost minutes.
 """
 
 import re
@@ -13,25 +13,22 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from ingest_assets.extract.charset import decode_text
+from ingest_assets.extract.data_uris import without_data
 from ingest_assets.extract.frontmatter import split_front_matter
+from ingest_assets.extract.markdown_html import without_markup
 from ingest_assets.extract.normalise import normalise, one_line
 from ingest_assets.extract.sniff import Kind
 from ingest_assets.records import Extracted, Heading
 
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "text_join"])
 _INLINE = MarkdownIt("commonmark")
-_DATA_URI = re.compile(
-    r"data:[a-z0-9.+-]{1,99}/[a-z0-9.+-]{1,99}(?:;[a-z0-9=.+-]{1,99})*(?:;base64,[a-z0-9+/=_%-]*|,[^\s)>\"']*)",
-    re.IGNORECASE,
-)
 _DATA_DEFINITION = re.compile(r"^ {0,3}\[[^\]\n]{1,200}\]:[ \t]*<?data:[^\n]*\n?", re.MULTILINE | re.IGNORECASE)
 _FENCE = re.compile(r"^[ \t]*(?:[-*+][ \t]+|\d{1,9}[.)][ \t]+)?(`{3,}(?=[^`\n]*$)|~{3,})", re.MULTILINE)
 _BLOCK = re.compile(r"[^\n]+(?:\n[^\n]+)*")
 _CANDIDATE = re.compile(r"^ {0,3}(?:#{1,6}(?:[ \t]|$)|=+[ \t]*$|-+[ \t]*$)", re.MULTILINE)
 _HEADING_LIMIT = 20_000
+_LINES_LIMIT = 200_000  # lines of blocks that may hold a heading: parsing takes a second for twenty thousand
 _TITLE_LIMIT = 500  # characters; the inline grammar is quadratic on hostile titles
-_COMMENT_OR_CODE = re.compile(r"`+|<!--")
-_CODE_SPAN_LIMIT = 2000  # characters in which a code span must close, so that hostile ticks stay linear
 
 
 def extract_markdown(data: bytes) -> Extracted:
@@ -41,10 +38,9 @@ def extract_markdown(data: bytes) -> Extracted:
     """
     properties, body = split_front_matter(normalise(decode_text(data)))
     text = normalise(
-        "".join(part if is_code else _without_comments(part) for _, part, is_code in _parts(_without_data(body)))
+        "".join(part if is_code else without_markup(part) for _, part, is_code in _parts(_without_data(body)))
     )
-    found = (heading for start, part, is_code in _parts(text) if not is_code for heading in _headings(part, start))
-    headings = tuple(islice(found, _HEADING_LIMIT))
+    headings = tuple(islice(_headings(text), _HEADING_LIMIT))
     if headings and "title" not in properties and headings[0].level == 1:
         properties["title"] = headings[0].title
     return Extracted(text, Kind.MARKDOWN.value, headings=headings, properties=properties)
@@ -64,12 +60,22 @@ def _parts(text: str) -> Iterator[tuple[int, str, bool]]:
     yield position, text[position:], False
 
 
-def _headings(part: str, start: int) -> Iterator[Heading]:
-    if not _CANDIDATE.search(part):
-        return
-    for block in _BLOCK.finditer(part):
-        if _CANDIDATE.search(block.group()):
-            yield from _block_headings(block.group(), start + block.start())
+def _headings(text: str) -> Iterator[Heading]:
+    lines_left = _LINES_LIMIT
+    for start, block in _candidates(text):
+        lines_left -= block.count("\n") + 1
+        if lines_left < 0:
+            return
+        yield from _block_headings(block, start)
+
+
+def _candidates(text: str) -> Iterator[tuple[int, str]]:
+    """Yield (start, block) of every block outside code that may hold a heading."""
+    for start, part, is_code in _parts(text):
+        if not is_code and _CANDIDATE.search(part):
+            for block in _BLOCK.finditer(part):
+                if _CANDIDATE.search(block.group()):
+                    yield start + block.start(), block.group()
 
 
 def _block_headings(block: str, start: int) -> Iterator[Heading]:
@@ -85,34 +91,11 @@ def _block_headings(block: str, start: int) -> Iterator[Heading]:
 
 def _plain(content: Token) -> str:
     if content.content.replace(" ", "").isalnum():
-        return content.content[:_TITLE_LIMIT]
+        return one_line(content.content[:_TITLE_LIMIT])
     children = _INLINE.parseInline(content.content[:_TITLE_LIMIT])[0].children or []
     shown = (child.content or " " * child.type.endswith("break") for child in children if child.type != "html_inline")
     return one_line("".join(shown))
 
 
 def _without_data(text: str) -> str:
-    """Drop pictures that are written into the text."""
-    if "data:" not in text.lower():
-        return text
-    return _DATA_URI.sub("", _DATA_DEFINITION.sub("", text))
-
-
-def _without_comments(text: str) -> str:
-    if "<!--" not in text:
-        return text
-    kept: list[str] = []
-    position = 0
-    while match := _COMMENT_OR_CODE.search(text, position):
-        if match.group() == "<!--":
-            end = text.find("-->", match.end())
-            if end < 0:
-                break
-            kept.append(text[position : match.start()])
-            position = end + 3
-        else:
-            close = text.find(match.group(), match.end(), match.end() + _CODE_SPAN_LIMIT)
-            end = match.end() if close < 0 else close + len(match.group())
-            kept.append(text[position:end])
-            position = end
-    return "".join(kept) + text[position:]
+    return without_data(_DATA_DEFINITION.sub("", text) if "data:" in text.lower() else text)

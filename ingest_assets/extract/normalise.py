@@ -15,8 +15,30 @@ _ASCII = (
     dict.fromkeys(range(32)) | {0x7F: None} | {ord(char): char for char in "\t\n"} | dict.fromkeys(b"\r\x0b\x0c", "\n")
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")
-# ZWJ and ZWNJ stay: emoji families and Persian words need them.
-_DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u200b\u2060\ufeff\ufff9-\ufffb\ufffe\uffff]")
+_DROPPED = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff"
+    "\ufff0-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0080-\U000e00ff\U000e01f0-\U000e0fff]"
+)
+_SPACES = re.compile("[\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]")
+# Terminals obey these and show nothing: colours, titles, character sets; and a character struck over by the next.
+_ESCAPES = re.compile("\x1b(?:\\[[0-?]*+[ -/]*+[@-~]|\\][^\x07\x1b\n]*+(?:\x07|\x1b\\\\)|[()][AB012])|[^\n\x08]\x08")
+# ZWJ and ZWNJ stay where emoji families, Persian and Indic words need them; variation selectors behind what varies;
+# tags in the flags they spell. Anywhere else they split words, or carry a text that nobody sees.
+_RARE = re.compile("[\u200c\u200d\ufe00-\ufe0f\U000e0000-\U000e0fff]")
+_TAGS = re.compile("(\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{1,6}\U000e007f)|[\U000e0000-\U000e007f]")
+_SELECTORS = regex.compile(
+    "(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]+"
+    r"|(?<=[\p{Latin}\p{Greek}\p{Cyrillic}\s])["
+    "\ufe00-\ufe0f]"
+    r"|(?<!\p{Han})["
+    "\U000e0100-\U000e01ef]"
+)
+_JOINERS = regex.compile(
+    "(?<=[\u200c\u200d])[\u200c\u200d]+"
+    r"|(?<=[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}])["
+    "\u200c\u200d"
+    r"]+(?=[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}])"
+)
 _FOLDED = re.compile("[ﬀ-ﬆ]")
 _LONG_BLANKS = re.compile(r"[^\S\n]{129,}")
 _BLANK_LINES = re.compile(r"\n{4,}")
@@ -30,10 +52,12 @@ _PIECE = 4096
 def normalise(text: str) -> str:
     r"""Return the text in NFC with "\n" line ends and nothing a reader cannot see.
 
-    Idempotent. Spaces inside lines stay (up to 128 in a row), so that code and tables keep their shape;
-    three or more blank lines become one; blanks at both ends go.
+    Idempotent. Spaces of every width become plain ones. Inside lines they stay (up to 128 in a row), so that code
+    and tables keep their shape; three or more blank lines become one; blanks at both ends go.
     """
     text = text.replace("\r\n", "\n")
+    if "\x1b" in text or "\x08" in text:
+        text = _ESCAPES.sub("", text)
     text = text.translate(_ASCII) if text.isascii() else _normalise_letters(text)
     if "  " in text or "\t" in text or not text.isascii():
         text = _LONG_BLANKS.sub(" " * 128, text)
@@ -64,7 +88,9 @@ def visible_length(text: str, enough: int) -> int:
 def _normalise_letters(text: str) -> str:
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    text = _DROPPED.sub("", _LINE_ENDS.sub("\n", text))
+    text = _SPACES.sub(" ", _DROPPED.sub("", _LINE_ENDS.sub("\n", text)))
+    if _RARE.search(text):
+        text = _JOINERS.sub("", _SELECTORS.sub("", _TAGS.sub(r"\1", text)))
     text = _FOLDED.sub(lambda match: _LIGATURES[match.group()], text)
     if not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))

@@ -8,6 +8,7 @@ import zipfile
 from copy import copy
 from io import BytesIO
 from typing import IO
+from urllib.parse import unquote
 
 from lxml import etree
 
@@ -18,7 +19,6 @@ PACKAGE_LIMIT_BYTES = 96 * 1024 * 1024
 TAG_LIMIT = 3_000_000  # "<" in one part: a tree costs far more memory than its text
 _ENTRY_LIMIT = 20_000
 _CHUNK_BYTES = 1024 * 1024
-_TYPES = "{http://schemas.openxmlformats.org/package/2006/content-types}"
 _RELATION = "{http://schemas.openxmlformats.org/package/2006/relationships}Relationship"
 
 
@@ -49,20 +49,16 @@ class Package:
 
         Raises DocumentRejected: `corrupt`, `too_large`, `encrypted`.
         """
-        entry = self._entries.get(name.lower())
-        return None if entry is None else _parse(self._read(entry))
+        data = self.read(name)
+        return None if data is None else _parse(data)
 
-    def content_type(self, name: str) -> str:
-        """Return the declared type of a part, or "" where none is declared."""
-        types = self.xml("[content_types].xml")
-        if types is None:
-            return ""
-        for override in types.iter(f"{_TYPES}Override"):
-            if override.get("PartName", "").lstrip("/").lower() == name.lower():
-                return override.get("ContentType", "")
-        extension = name.rpartition(".")[2].lower()
-        defaults = (item for item in types.iter(f"{_TYPES}Default") if item.get("Extension", "").lower() == extension)
-        return next((item.get("ContentType", "") for item in defaults), "")
+    def read(self, name: str) -> bytes | None:
+        """Return the bytes of a part, or None where there is no such part.
+
+        Raises DocumentRejected: `corrupt`, `too_large`, `encrypted`.
+        """
+        entry = self._entries.get(name.lower())
+        return None if entry is None else self._read(entry)
 
     def related(self, name: str) -> dict[str, tuple[str, str]]:
         """Return the internal relations of a part ("" for the package): id -> (kind, part name)."""
@@ -73,7 +69,8 @@ class Package:
         relations = {}
         for item in root.iter(_RELATION):
             if item.get("TargetMode") != "External":
-                target = posixpath.normpath(posixpath.join("/", folder, item.get("Target", "")))
+                path = unquote(item.get("Target", "").partition("#")[0]).replace("\\", "/")
+                target = posixpath.normpath(posixpath.join("/", folder, path))
                 relations[item.get("Id", "")] = (item.get("Type", "").rpartition("/")[2], target.lstrip("/"))
         return relations
 
