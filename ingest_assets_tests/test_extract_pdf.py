@@ -9,53 +9,13 @@ import pytest
 
 from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract import extract
-from ingest_assets.extract.pdf_tidy import join_broken_words, without_running_lines
+from ingest_assets.extract.pdf_running import without_running_lines
+from ingest_assets.extract.pdf_tidy import join_broken_words
 from ingest_assets.records import Extracted
 from ingest_assets.settings import ExtractSettings
+from ingest_assets_tests.pdf_files import build, lines, pages, stream
 
 SETTINGS = ExtractSettings(min_characters=1)
-
-
-def build(objects: dict[int, bytes]) -> bytes:
-    """Return a PDF of these objects; 1 is the catalogue."""
-    out, offsets = b"%PDF-1.7\n", {}
-    for number, content in objects.items():
-        offsets[number] = len(out)
-        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
-    xref = b"".join(
-        b"%010d 00000 n \n" % offsets[n] if n in offsets else b"0000000000 65535 f \n" for n in range(max(objects) + 1)
-    )
-    info = b"/Info 9 0 R" if 9 in objects else b""
-    tail = b"xref\n0 %d\n%strailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n"
-    return out + tail % (max(objects) + 1, xref, max(objects) + 1, info, len(out))
-
-
-def stream(content: bytes, extra: bytes = b"/Filter/FlateDecode") -> bytes:
-    """Return a stream object, deflated unless told otherwise."""
-    packed = zlib.compress(content) if b"Flate" in extra else content
-    return b"<<%s/Length %d>>\nstream\n%s\nendstream" % (extra, len(packed), packed)
-
-
-def lines(*texts: str) -> bytes:
-    """Return page content with one text line each."""
-    shown = b"".join(b"(%s) Tj T*\n" % text.encode("cp1252") for text in texts)
-    return b"BT /F1 11 Tf 14 TL 72 720 Td\n" + shown + b"ET"
-
-
-def pages(*contents: bytes, **extra: bytes) -> dict[int, bytes]:
-    """Return the objects of a PDF with these page contents, from number 20 on."""
-    kids = b" ".join(b"%d 0 R" % (20 + 2 * index) for index in range(len(contents)))
-    objects = {
-        1: b"<</Type/Catalog/Pages 2 0 R%s>>" % extra.get("catalogue", b""),
-        2: b"<</Type/Pages/Count %d/Kids[%s]>>" % (len(contents), kids),
-        3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
-    }
-    for index, content in enumerate(contents):
-        number = 20 + 2 * index
-        page = b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>%s>>/Contents %d 0 R>>"
-        objects[number] = page % (extra.get("resources", b""), number + 1)
-        objects[number + 1] = stream(content)
-    return objects
 
 
 def read(objects: dict[int, bytes]) -> Extracted:

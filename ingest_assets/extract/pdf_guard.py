@@ -1,19 +1,18 @@
-"""Proves, before pdfium sees a PDF, that its streams are bounded, and tells whole pages from lost ones.
+"""Proves, before pdfium sees a PDF, that its streams are bounded and end where they should.
 
-What does not belong here: text. Objects are read through pypdf; streams are inflated here, because the
+What does not belong here: objects and pages (pdf_structure.py), and text. Streams are inflated here, because the
 question is how large they become and whether they end, not what they say.
 """
 
-import logging
+import math
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from io import BytesIO
+from dataclasses import dataclass, field
 
-from pypdf import PdfReader
-from pypdf.errors import DependencyError, EmptyFileError
-from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, StreamObject
+from pypdf import filters as pypdf_filters
+from pypdf.errors import LimitReachedError, PyPdfError
+from pypdf.generic import ArrayObject, StreamObject
 
 from ingest_assets.errors import DocumentRejected, Reason
 
@@ -21,134 +20,66 @@ CONTENT_LIMIT_BYTES = 24 * 1024 * 1024  # inflated, of one page; pdfium needs tw
 LETTER_LIMIT = 3_000_000  # bytes of one page that are no drawing; pdfium needs a hundred times that for its letters
 TEXT_LIMIT = 300_000  # text operators of one page
 STREAM_LIMIT_BYTES = 64 * 1024 * 1024  # inflated, of a font or another helper
-TOTAL_LIMIT_BYTES = 1024 * 1024 * 1024  # inflated, of all pages
-PAGE_LIMIT = 20_000
-_DEFLATE_RATIO = 1032  # no stream inflates further
 _STEP_BYTES = 256 * 1024
+_TRAILING_BYTES = 12  # of a whole stream: its checksum and line ends
 _SKIPPED = re.compile(rb"/Subtype\s*/Image\b|/EmbeddedFile\b|/DCTDecode|/JPXDecode|/CCITTFaxDecode|/JBIG2Decode")
-_FLATE = re.compile(rb"/Fl(?:ateDecode)?\b")
+_FILTER = re.compile(
+    rb"/(Fl(?:ateDecode)?|LZW(?:Decode)?|ASCII85Decode|A85|ASCIIHexDecode|AHx|RunLengthDecode|RL)\b(?!\s*(?:\d|\[|<<))"
+)
 _DRAWING = b"0123456789.- \r\n\tlmchvyreWnfSsBbqQkgGKwJjMd*"
 _ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
-
-# Its warnings quote what it found in the file.
-logging.getLogger("pypdf").setLevel(logging.CRITICAL)
-
-
-@dataclass(frozen=True, slots=True)
-class Structure:
-    """What pypdf can prove about a PDF."""
-
-    page_count: int
-    lost_pages: tuple[int, ...]  # 1-based: their object or content is damaged or missing
-    has_actual_text: bool  # some page spells out what its glyphs mean
+_NUMBER = re.compile(rb"(\d+)\s+\d+\s*\Z")
+_FONT = re.compile(rb"/Length1\b|/Subtype\s*/(?:Type1C|CIDFontType0C|OpenType)\b")
+_HEAD_BYTES = 1500  # of a stream's dictionary
+_NOTES = re.compile(rb"/(?:Widget|FreeText|Highlight|Underline|Squiggly|StrikeOut|Caret)\b|/Subtype\s*/Text\b|/#")
+_FORM = re.compile(rb"/Subtype\s*/Form\b")
+_FULL_NAMES = {
+    "/Fl": "/FlateDecode",
+    "/LZW": "/LZWDecode",
+    "/A85": "/ASCII85Decode",
+    "/AHx": "/ASCIIHexDecode",
+    "/RL": "/RunLengthDecode",
+}
+_RATIOS = {"/FlateDecode": 1032, "/LZWDecode": 2730, "/RunLengthDecode": 64}  # no stream unpacks further
 
 
 @dataclass(slots=True)
-class _Inflated:
+class Inflated:
+    """What became of one stream."""
+
     size_bytes: int = 0
     is_whole: bool = True
     has_actual_text: bool = False
     letters: int = 0
     texts: int = 0
+    draws: int = 0  # forms and pictures that are drawn
     is_blank: bool = True  # nothing but NUL and white space
+    layers: int = 0  # of Flate
+    checksum: int = 1  # of what the outermost layer gave
 
 
-def read_structure(data: bytes) -> Structure | None:
-    """Return what is known of the pages, or None where pypdf cannot read what pdfium may still repair.
+@dataclass(slots=True)
+class Streams:
+    """What the streams of a file are like."""
 
-    Raises DocumentRejected: `encrypted` (a user password is needed), `too_large`, `corrupt` (a page tree in itself).
-    """
-    _check_helpers(data)
+    suspects: list[tuple[int, list[str]]] = field(default_factory=list)  # (object number, filters) of large ones
+    forms: int = 0  # content that pages draw
+    has_notes: bool = False  # fields, notes or comments somewhere, in what is not encrypted
+    deep_forms: int = 0  # of these, those that draw more than one other
+
+
+def inflate(data: bytes, filters: list[str], limit: int, *, is_page: bool) -> Inflated:
+    """Follow a chain of filters in bounded memory. Raises DocumentRejected where it grows beyond the limit."""
+    names = [_FULL_NAMES.get(name, name) for name in filters]
+    result = Inflated()
     try:
-        return _structure(list(_pages(_opened(data))))
-    except (DocumentRejected, MemoryError):
-        raise
-    except (DependencyError, NotImplementedError) as error:
-        raise DocumentRejected(Reason.ENCRYPTED, "The PDF uses an encryption that is not supported.") from error
-    except EmptyFileError as error:
-        raise DocumentRejected(Reason.EMPTY_DOCUMENT, "The object has no bytes.") from error
-    except Exception:  # noqa: BLE001 - whatever pypdf stumbles over, pdfium decides what can be repaired
-        return None
-
-
-def _opened(data: bytes) -> PdfReader:
-    reader = PdfReader(BytesIO(data))
-    if reader.is_encrypted and not reader.decrypt(""):
-        raise DocumentRejected(Reason.ENCRYPTED, "The PDF is protected by a user password.")
-    return reader
-
-
-def _structure(pages: list[DictionaryObject | None]) -> Structure:
-    lost, total, has_actual_text = [], 0, False
-    for number, page in enumerate(pages, start=1):
-        content = _Inflated(is_whole=False) if page is None else _content(page)
-        total += content.size_bytes
-        has_actual_text = has_actual_text or content.has_actual_text
-        if not content.is_whole:
-            lost.append(number)
-        if total > TOTAL_LIMIT_BYTES:
-            raise _too_large("The pages")
-    return Structure(len(pages), tuple(lost), has_actual_text)
-
-
-def _pages(reader: PdfReader) -> Iterator[DictionaryObject | None]:
-    """Yield every page object in order, None for one that is missing; refuses trees that contain themselves."""
-    root = reader.trailer["/Root"]
-    if not isinstance(root, DictionaryObject):
-        raise TypeError
-    stack: list[tuple[object, frozenset[int]]] = [(root.raw_get("/Pages"), frozenset())]
-    count = 0
-    while stack:
-        reference, above = stack.pop()
-        number = reference.idnum if isinstance(reference, IndirectObject) else 0
-        if number in above:
-            raise DocumentRejected(Reason.CORRUPT, "The page tree of the PDF contains itself.")
-        node = reference.get_object() if isinstance(reference, IndirectObject) else reference
-        kids = node.get("/Kids") if isinstance(node, DictionaryObject) else None
-        kids = kids.get_object() if kids is not None else None
-        if isinstance(kids, ArrayObject):
-            inside = above | {number} if number else above
-            stack.extend((kid, inside) for kid in reversed(list(kids)))
-        elif not (isinstance(node, DictionaryObject) and node.get("/Type") == "/Pages"):
-            count += 1
-            yield node if isinstance(node, DictionaryObject) and node.get("/Type", "/Page") == "/Page" else None
-        if count + len(stack) > PAGE_LIMIT:
-            raise DocumentRejected(Reason.TOO_LARGE, f"The PDF has more than {PAGE_LIMIT} pages.")
-
-
-def _content(page: DictionaryObject) -> _Inflated:
-    """Inflate a page's content, which may be one stream or several."""
-    whole = _Inflated()
-    if "/Contents" not in page:
-        return whole
-    contents = page["/Contents"]
-    parts = [part.get_object() for part in contents] if isinstance(contents, ArrayObject) else [contents.get_object()]
-    for part in parts:
-        if not isinstance(part, StreamObject):
-            whole.is_whole = False
-            continue
-        found = _inflate(bytes(part._data), _filters(part), CONTENT_LIMIT_BYTES - whole.size_bytes, is_page=True)  # noqa: SLF001 - get_data() would inflate it without our bounds
-        whole.size_bytes += found.size_bytes
-        whole.is_whole &= found.is_whole
-        whole.has_actual_text |= found.has_actual_text
-    return whole
-
-
-def _filters(stream: StreamObject) -> list[str]:
-    filters = stream.get("/Filter", ArrayObject())
-    filters = filters.get_object()
-    return [str(name) for name in filters] if isinstance(filters, ArrayObject) else [str(filters)]
-
-
-def _inflate(data: bytes, filters: list[str], limit: int, *, is_page: bool) -> _Inflated:
-    """Follow a chain of filters as far as it is Flate, in bounded memory; others hardly enlarge anything."""
-    result = _Inflated()
-    flates = [name for name in filters if name in ("/FlateDecode", "/Fl")]
-    if len(flates) != len(filters):
-        result.size_bytes = len(data)
-        result.has_actual_text = True
+        while names and set(names) != {"/FlateDecode"}:
+            data, names = _unpack(data, names[0], max(limit, 1)), names[1:]
+    except (PyPdfError, ValueError, IndexError, zlib.error):
+        result.is_whole = False
         return result
-    chain = [zlib.decompressobj(15 if layer else -15) for layer in range(len(flates))]
+    result.layers = len(names)
+    chain = [zlib.decompressobj(15 if layer else -15) for layer in range(len(names))]
     # Without its two-byte header, a stream proves its end even when its checksum is wrong.
     skip = 2 if chain else 0
     for start in range(skip, len(data), _STEP_BYTES):
@@ -156,21 +87,53 @@ def _inflate(data: bytes, filters: list[str], limit: int, *, is_page: bool) -> _
         if chain and chain[0].eof:
             break
     if chain and len(data) > skip:
-        result.is_whole = result.is_whole and chain[0].eof
+        result.is_whole = result.is_whole and chain[0].eof and not _ends_early(chain[0], result.checksum)
     if result.is_blank and len(data.strip(b"\x00")) == 0 and len(data) > skip:
         result.is_whole = False
     return result
 
 
-def _feed(chain: list["zlib._Decompress"], piece: bytes, result: _Inflated, limit: int, *, is_page: bool) -> None:
+def _unpack(data: bytes, name: str, limit: int) -> bytes:
+    """Undo one filter; those of pictures are left as they are, because nothing opens them."""
+    if name in ("/FlateDecode", "/Fl"):
+        result = zlib.decompressobj().decompress(data, limit + 1)
+    elif name == "/LZWDecode":
+        try:
+            result = pypdf_filters.LZWDecode.decode(data, None)
+        except LimitReachedError as error:
+            raise too_large("A page") from error
+    elif name == "/ASCII85Decode":
+        result = pypdf_filters.ASCII85Decode.decode(data)
+    elif name == "/ASCIIHexDecode":
+        result = pypdf_filters.ASCIIHexDecode.decode(data)
+    elif name == "/RunLengthDecode":
+        try:
+            result = pypdf_filters.RunLengthDecode.decode(data)
+        except LimitReachedError as error:
+            raise too_large("A page") from error
+    else:
+        result = data
+    if len(result) > limit:
+        raise too_large("A page")
+    return result
+
+
+def _ends_early(engine: "zlib._Decompress", checksum: int) -> bool:
+    """Tell whether an end was read out of damaged bytes: the checksum is wrong, and much is left behind it."""
+    rest = engine.unused_data
+    return len(rest) > _TRAILING_BYTES and int.from_bytes(rest[:4], "big") != checksum
+
+
+def _feed(chain: list["zlib._Decompress"], piece: bytes, result: Inflated, limit: int, *, is_page: bool) -> None:
     if not chain:
         result.size_bytes += len(piece)
         result.has_actual_text = result.has_actual_text or b"/ActualText" in piece
         result.is_blank = result.is_blank and not piece.strip(b"\x00 \t\r\n")
         result.letters += len(piece.translate(None, _DRAWING))
         result.texts += piece.count(b"Tj") + piece.count(b"TJ")
+        result.draws += piece.count(b" Do")
         if result.size_bytes > limit or (is_page and (result.letters > LETTER_LIMIT or result.texts > TEXT_LIMIT)):
-            raise _too_large("A page")
+            raise too_large("A page")
         return
     pending = piece
     while pending and not chain[0].eof:
@@ -181,28 +144,88 @@ def _feed(chain: list["zlib._Decompress"], piece: bytes, result: _Inflated, limi
             return
         pending = chain[0].unconsumed_tail
         if output:
+            if len(chain) == result.layers:
+                result.checksum = zlib.adler32(output, result.checksum)
             _feed(chain[1:], output, result, limit, is_page=is_page)
 
 
-def _check_helpers(data: bytes) -> None:
+def check_streams(data: bytes) -> Streams:
     """Refuse bombs outside of pages (forms, fonts, object streams); pictures and attachments are never opened."""
+    found = Streams(has_notes=bool(_NOTES.search(data)))
+    for number, head, body in _streams(data):
+        filters = _filters(head)
+        if len(body) * _growth(filters) > STREAM_LIMIT_BYTES and not _SKIPPED.search(head):
+            inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False)
+            found.suspects.append((number, filters))
+        if b"/ObjStm" in head and not found.has_notes:
+            found.has_notes = bool(_NOTES.search(_opened(body, filters)))
+        if _FORM.search(head):
+            found.forms += 1
+            found.deep_forms += inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False).draws > 1
+    return found
+
+
+def _opened(body: bytes, filters: list[str]) -> bytes:
+    """Return an object stream, empty where it cannot be read: then pypdf says so."""
+    try:
+        for name in filters:
+            body = _unpack(body, _FULL_NAMES.get(name, name), STREAM_LIMIT_BYTES)
+    except (PyPdfError, ValueError, IndexError, zlib.error):
+        return b""
+    return body
+
+
+def check_damaged(data: bytes) -> None:
+    """Refuse bombs in a file whose pages are not known, so that every stream may be the content of one."""
+    for _, head, body in _streams(data):
+        if not _SKIPPED.search(head) and not _FONT.search(head):
+            inflate(body, _filters(head), CONTENT_LIMIT_BYTES, is_page=True)
+
+
+def _streams(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield (object number, dictionary, body) of every stream, found by its keywords alone."""
     position = data.find(b"stream")
     while position >= 0:
         end = data.find(b"endstream", position + 6)
         end = len(data) if end < 0 else end
-        head = _ESCAPED.sub(
-            lambda match: bytes([int(match[1], 16)]), data[max(0, position - 1500) : position].rpartition(b"obj")[2]
-        )
-        layers = len(_FLATE.findall(head)) or (b"/Filter" in head and b" R" in head)
-        if (
-            layers
-            and (layers > 1 or (end - position) * _DEFLATE_RATIO > STREAM_LIMIT_BYTES)
-            and not _SKIPPED.search(head)
-        ):
-            body = data[position + 6 : end].lstrip(b"\r\n")
-            _inflate(body, ["/FlateDecode"] * int(layers), STREAM_LIMIT_BYTES, is_page=False)
+        above, _, head = data[max(0, position - _HEAD_BYTES) : position].rpartition(b"obj")
+        number = _NUMBER.search(above[-40:])
+        yield int(number[1]) if number else 0, head, data[position + 6 : end].lstrip(b"\r\n")
         position = data.find(b"stream", end + 9)
 
 
-def _too_large(what: str) -> DocumentRejected:
+def _growth(filters: list[str]) -> int:
+    return math.prod(_RATIOS.get(_FULL_NAMES.get(name, name), 1) for name in filters)
+
+
+def _filters(head: bytes) -> list[str]:
+    plain = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), head) if b"#" in head else head
+    found = [f"/{match[1].decode()}" for match in _FILTER.finditer(plain)]
+    if not found and b"/Filter" in plain and b" R" in plain:
+        return ["/FlateDecode"]
+    return found
+
+
+def unpacked(data: bytes, filters: list[str]) -> bytes:
+    """Return what a chain of filters packed. Raises DocumentRejected where that is more than a page may have."""
+    for name in filters:
+        data = _unpack(data, _FULL_NAMES.get(name, name), CONTENT_LIMIT_BYTES)
+    return data
+
+
+def stream_filters(stream: StreamObject) -> list[str]:
+    """Return the names of a stream's filters, in the order of undoing them."""
+    filters = stream.get("/Filter", ArrayObject())
+    filters = filters.get_object()
+    return [str(name) for name in filters] if isinstance(filters, ArrayObject) else [str(filters)]
+
+
+def check_decrypted(streams: Iterator[tuple[bytes, list[str]]]) -> None:
+    """Refuse bombs among (data, filters) of streams that had to be decrypted first."""
+    for data, filters in streams:
+        inflate(data, filters, STREAM_LIMIT_BYTES, is_page=False)
+
+
+def too_large(what: str) -> DocumentRejected:
+    """Return the refusal of something that unpacks beyond its bound."""
     return DocumentRejected(Reason.TOO_LARGE, f"{what} of the PDF would take more memory than is allowed.")

@@ -1,10 +1,11 @@
-"""Headings of a PDF from its outline (bookmarks), placed where their titles stand on the page.
+"""The outline (bookmarks) of a PDF, and where the titles of headings stand on their pages.
 
-What does not belong here: guessing headings from the look of lines.
+What does not belong here: guessing headings from the look of lines (pdf_headings.py).
 """
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 
 import pypdfium2 as pdfium
 
@@ -12,24 +13,15 @@ from ingest_assets.extract.normalise import one_line
 
 _ENTRY_LIMIT = 20_000
 _DEPTH_LIMIT = 12
+_TITLE_WORDS = 30  # that are compared
 
-Placed = tuple[int, str, int]  # level (1 is outermost), title, offset in the page's text
-
-
-def outline_headings(document: pdfium.PdfDocument, pages: list[str]) -> dict[int, list[Placed]]:
-    """Return page index -> headings in text order; a title that is not found stands at the page's start."""
-    placed: dict[int, list[Placed]] = defaultdict(list)
-    floor: dict[int, int] = defaultdict(int)
-    for level, title, index in _entries(document):
-        if title and 0 <= index < len(pages):
-            offset = _find(title, pages[index], floor[index])
-            floor[index] = max(floor[index], offset)
-            placed[index].append((level, title, offset))
-    return {index: sorted(found, key=lambda heading: heading[2]) for index, found in placed.items()}
+Entry = tuple[int, str, int]  # level (1 is outermost), title, page index
+Placed = tuple[int, str, int]  # level, title, offset in the page's text
 
 
-def _entries(document: pdfium.PdfDocument) -> list[tuple[int, str, int]]:
-    entries: list[tuple[int, str, int]] = []
+def outline_entries(document: pdfium.PdfDocument) -> list[Entry]:
+    """Return the outline's entries that lead to a page; a broken outline gives what can be read of it."""
+    entries: list[Entry] = []
     try:
         for bookmark in document.get_toc(max_depth=_DEPTH_LIMIT):
             target = bookmark.get_dest()
@@ -43,8 +35,30 @@ def _entries(document: pdfium.PdfDocument) -> list[tuple[int, str, int]]:
     return entries
 
 
-def _find(title: str, page: str, floor: int) -> int:
-    """Return where the title's line starts, at or after the floor; else the floor."""
-    words = r"\s+".join(re.escape(word) for word in title.split()[:30])
-    match = re.compile(words, re.IGNORECASE).search(page, floor)
-    return page.rfind("\n", 0, match.start()) + 1 if match else floor
+def place(entries: Iterable[Entry], pages: list[str], *, only_found: bool) -> dict[int, list[Placed]]:
+    """Return page index -> headings in text order.
+
+    A title that does not stand on its page is placed at the page's start, or left out with `only_found`.
+    """
+    placed: dict[int, list[Placed]] = defaultdict(list)
+    floor: dict[int, int] = defaultdict(int)
+    for level, title, index in entries:
+        if title and 0 <= index < len(pages):
+            offset = _find(title, pages[index], floor[index])
+            if offset is None and only_found:
+                continue
+            offset = floor[index] if offset is None else offset
+            floor[index] = max(floor[index], offset)
+            placed[index].append((level, title, offset))
+    return {index: sorted(found, key=lambda heading: heading[2]) for index, found in placed.items()}
+
+
+def _find(title: str, page: str, floor: int) -> int | None:
+    """Return where the title's line starts, at or after the floor."""
+    lowered = page.lower()
+    found = lowered.find(title.lower(), floor) if len(lowered) == len(page) else -1
+    if found < 0:
+        words = r"\s+".join(re.escape(word) for word in title.split()[:_TITLE_WORDS])
+        match = re.compile(words, re.IGNORECASE).search(page, floor)
+        found = match.start() if match else -1
+    return page.rfind("\n", 0, found) + 1 if found >= 0 else None

@@ -1,19 +1,27 @@
-"""Makes the pages of a PDF read as its author wrote them: words whole, running titles once.
+"""Makes words whole again that a PDF shows in pieces: broken at line ends, accents beside their letters.
 
-What does not belong here: PDF. Everything works on the plain text of pages.
+What does not belong here: PDF, and lines that repeat (pdf_running.py). Everything works on the plain text of pages.
 """
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable
+import unicodedata
+from itertools import pairwise
 
-MINIMUM_PAGES = 5  # fewer pages cannot show what repeats
-_SHARE = 0.4  # of the pages: left and right pages may differ
-_PEELED_LINES = 3
 _SHORTEST_PART = 2  # letters of a word before or behind a hyphenation
-_BROKEN_WORD = re.compile("(?<!\\w)(\\w*)\ufffe[\r\n]*(\\w*)")
-_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_NUMBER = re.compile(r"\d+")
+_BREAK = "\ufffe"
+_FIRST_WORD = re.compile(r"\w*")
+_LONGEST_WORD = 60  # letters
+_LAST_PART = re.compile(r"([^\W\d_]{2,})[-\u2010]$")
+_MARKS = ".,;:)"  # that may follow a known word
+_COMBINING = {
+    "\u00b4": "\u0301", "\u0060": "\u0300", "\u00a8": "\u0308", "\u02c6": "\u0302", "\u02dc": "\u0303",
+    "\u02c7": "\u030c", "\u02d8": "\u0306", "\u02da": "\u030a", "\u02d9": "\u0307", "\u02dd": "\u030b",
+    "\u00af": "\u0304", "\u00b8": "\u0327",
+}  # fmt: skip
+_DOTLESS = {"\u0131": "i", "\u0237": "j"}
+_LETTER = "([A-Za-z\u0131\u0237])"
+_ACCENT = re.compile("([\u00b4\u00a8\u02c6\u02c7\u02d8-\u02da\u02dc\u02dd\u00af\u00b8])" + _LETTER)
+_GRAVE = re.compile("(?<=[a-z])(`)" + _LETTER)
 _ALWAYS_HYPHENATED = frozenset(
     ["well", "self", "half", "cross", "high", "low", "long", "short", "ex", "non", "all", "semi"]
 )
@@ -21,69 +29,66 @@ _ALWAYS_HYPHENATED = frozenset(
 
 def join_broken_words(pages: list[str]) -> list[str]:
     """Join words that a line end broke (pdfium marks them with U+FFFE); a hyphen that belongs to the word stays."""
-    if not any("\ufffe" in page for page in pages):
+    pages = [page.replace("\u2010\r\n", _BREAK) for page in pages]
+    if not any(_BREAK in page for page in pages):
         return pages
-    known = {word.lower() for page in pages for word in _WORD.findall(page)}
-    return [_BROKEN_WORD.sub(_joiner(known), page) for page in pages]
+    known: set[str] = set()
+    for page in pages:
+        known.update(page.lower().split())
+    return [_joined(page, known) if _BREAK in page else page for page in pages]
 
 
-def _joiner(known: set[str]) -> Callable[[re.Match[str]], str]:
-    def join(match: re.Match[str]) -> str:
-        left, right = match.groups()
-        joined, dashed = f"{left}{right}", f"{left}-{right}"
-        if min(len(left), len(right)) < _SHORTEST_PART or not joined.isalpha() or not right.islower():
-            return dashed
-        if joined.lower() in known:
-            return joined
-        return dashed if dashed.lower() in known or left.lower() in _ALWAYS_HYPHENATED else joined
+def join_across_pages(pages: list[str]) -> list[str]:
+    """Give a word that the end of a page broke to the page it begins on; pages come normalised."""
+    joined = list(pages)
+    for index, (page, after) in enumerate(pairwise(pages)):
+        right = _FIRST_WORD.match(after)[0]  # type: ignore[index]  # matches anywhere
+        left = _LAST_PART.search(page[-_LONGEST_WORD:])
+        if left is not None and right.isalpha() and right.islower() and len(right) < len(after):
+            word = _join(left[1], right, set())
+            joined[index] = joined[index][: -len(left[0])] + word
+            joined[index + 1] = after[len(right) :].lstrip(" ")
+    return joined
 
-    return join
+
+def _joined(page: str, known: set[str]) -> str:
+    first, *others = page.split(_BREAK)
+    pieces = [first]
+    for other in others:
+        rest = other.lstrip("\r\n")
+        end = len(pieces[-1])
+        while end and (pieces[-1][end - 1].isalnum() or pieces[-1][end - 1] == "_"):
+            end -= 1
+        left, right = pieces[-1][end:], _FIRST_WORD.match(rest)[0]  # type: ignore[index]  # matches anywhere
+        pieces[-1] = pieces[-1][:end]
+        pieces.append(_join(left, right, known) + rest[len(right) :])
+    return "".join(pieces)
 
 
-def without_running_lines(pages: list[str]) -> list[str]:
-    """Take lines that repeat at the top or bottom of most pages out of all of them but the first.
+def _join(left: str, right: str, known: set[str]) -> str:
+    joined, dashed = f"{left}{right}", f"{left}-{right}"
+    if min(len(left), len(right)) < _SHORTEST_PART or not joined.isalpha() or not right.islower():
+        return dashed
+    if _is_known(joined.lower(), known):
+        return joined
+    return dashed if _is_known(dashed.lower(), known) or left.lower() in _ALWAYS_HYPHENATED else joined
 
-    Two lines are the same when they differ in nothing but numbers that follow the page number.
-    Pages come and go normalised; a page never loses its only text.
+
+def _is_known(word: str, known: set[str]) -> bool:
+    return word in known or any(f"{word}{mark}" in known for mark in _MARKS)
+
+
+def join_accents(pages: list[str]) -> list[str]:
+    """Write accents that a font sets as letters of their own (old TeX) above the letters they belong to.
+
+    The grave accent of such fonts is also the mark that quotes code: it counts only beside other accents.
     """
-    if sum(bool(page) for page in pages) < MINIMUM_PAGES:
+    if not any(_ACCENT.search(page) for page in pages):
         return pages
-    lines = [page.split("\n") for page in pages]
-    for edge in (0, -1):
-        seen: set[str] = set()
-        for _ in range(_PEELED_LINES):
-            if not _peel(lines, edge, seen):
-                break
-    return ["\n".join(page).strip() for page in lines]
+    return [_GRAVE.sub(_accented, _ACCENT.sub(_accented, page)) for page in pages]
 
 
-def _peel(pages: list[list[str]], edge: int, seen: set[str]) -> bool:
-    places: dict[str, list[int]] = defaultdict(list)
-    for index, page in enumerate(pages):
-        if len(page) > 1:
-            places[_NUMBER.sub("#", page[edge]).strip().lower()].append(index)
-    filled = sum(len(page) > 1 for page in pages)
-    peeled = False
-    for key, indexes in places.items():
-        if len(indexes) < max(3, _SHARE * filled) or not _follows_pages(
-            [(index, pages[index][edge]) for index in indexes]
-        ):
-            continue
-        peeled = True
-        for index in indexes:
-            # What it says is kept where it is said first; a bare number says nothing.
-            if key in seen or not any(char.isalpha() for char in key):
-                del pages[index][edge]
-            seen.add(key)
-    return peeled
-
-
-def _follows_pages(lines: list[tuple[int, str]]) -> bool:
-    """Tell whether every number in these lines is constant or counts with the pages, on most of them."""
-    numbers = [(index, [int(digits[:9]) for digits in _NUMBER.findall(line)]) for index, line in lines]
-    for position in range(len(numbers[0][1])):
-        same = Counter(values[position] for _, values in numbers).most_common(1)[0][1]
-        counting = Counter(values[position] - index for index, values in numbers).most_common(1)[0][1]
-        if max(same, counting) < 0.8 * len(numbers):
-            return False
-    return True
+def _accented(match: re.Match[str]) -> str:
+    accent, letter = match.groups()
+    composed = unicodedata.normalize("NFC", _DOTLESS.get(letter, letter) + _COMBINING[accent])
+    return composed if len(composed) == 1 else match.group()
