@@ -15,7 +15,7 @@ from ingest_assets.database import Connection, Database, rows, run
 from ingest_assets.leases import LEASE_SECONDS
 from ingest_assets.records import Unit
 
-PAGE_UNITS = 32_768  # distinct texts of the queue read at once, without their words: about 15 MiB
+PAGE_UNITS = 16_384  # distinct texts of the queue read at once, without their words: about 8 MiB
 SLICE_UNITS = 1024  # texts claimed and held in memory at once
 
 

@@ -23,6 +23,7 @@ Connection = psycopg.Connection[DictRow]
 T = TypeVar("T")
 POOL_SIZE = 6
 CONNECT_SECONDS = 10.0
+IDLE_TRANSACTION_SECONDS = 30.0  # no transaction of ours waits for anything outside; half of a run's lease
 
 # Deadlock, serialization failure and lock timeout: the same transaction may succeed when it runs again.
 TRY_AGAIN = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
@@ -57,6 +58,7 @@ ADVICE: tuple[tuple[tuple[type[psycopg.Error], ...], str], ...] = (
 )
 # A connection that is refused carries no SQLSTATE, only words.
 _NO_CONNECTION_WORDS = ("too many", "connection slots")
+_STOPPED_WORDS = "idle-in-transaction timeout"
 
 
 class Database:
@@ -217,6 +219,7 @@ def ids(document_ids: Sequence[UUID]) -> list[UUID]:
 
 def _configure(connection: Connection) -> None:
     register_vector(connection)
+    row(connection, "bound_idle_transactions", milliseconds=int(IDLE_TRANSACTION_SECONDS * 1000))
 
 
 def _unavailable(error: Exception) -> DatabaseUnavailable:
@@ -224,6 +227,10 @@ def _unavailable(error: Exception) -> DatabaseUnavailable:
     for kinds, advice in ADVICE:
         if isinstance(error, kinds):
             return DatabaseUnavailable(f"The database server says: {reason}. {advice}")
+    if _STOPPED_WORDS in reason:
+        return DatabaseUnavailable(
+            "This process was stopped in the middle of a transaction, which the database undid; run again."
+        )
     if any(words in reason for words in _NO_CONNECTION_WORDS):
         return DatabaseUnavailable(f"The database server says: {reason}. {MORE_CONNECTIONS}")
     return DatabaseUnavailable(

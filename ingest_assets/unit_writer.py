@@ -61,6 +61,7 @@ class UnitWriter:
         run(connection, "create_vector_staging")
         records = ((unit.text_sha256, vector) for unit, vector in zip(units, vectors, strict=True))
         copy(connection, "copy_vector_staging", ("bytea", "vector"), records)
+        run(connection, "analyze_vector_staging")
         inserted = rows(
             connection,
             "insert_vectors",

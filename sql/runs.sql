@@ -106,6 +106,10 @@ SELECT
     coalesce(sum(left_to_others), 0) AS left_to_others, coalesce(sum(sent_tokens), 0) AS sent_tokens
 FROM ingest.embedding_runs WHERE run_id = ANY (%(run_ids)s)
 
+-- name: bound_idle_transactions
+-- Let the server undo a transaction of this session whose process was stopped in the middle: others wait for its rows.
+SELECT set_config('idle_in_transaction_session_timeout', %(milliseconds)s::text, false)
+
 -- name: relax_commit
 -- Let this transaction's commit return before it is on disk.
 SET LOCAL synchronous_commit = off

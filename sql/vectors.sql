@@ -81,6 +81,10 @@ CREATE TEMPORARY TABLE IF NOT EXISTS vector_staging (text_sha256 bytea, embeddin
 -- Take one answer of the provider in.
 COPY vector_staging (text_sha256, embedding) FROM STDIN (FORMAT binary)
 
+-- name: analyze_vector_staging
+-- Without its size the planner reads every chunk for each answer; takes a millisecond or two.
+ANALYZE vector_staging
+
 -- name: insert_vectors
 -- Give every chunk of the run's documents that holds a staged text its vector; one row per chunk. A chunk that vanished
 -- is left out; one that was superseded meanwhile takes it too, for what is paid for may be wanted again.
