@@ -28,6 +28,7 @@ IDLE_TRANSACTION_SECONDS = 30.0  # no transaction of ours waits for anything out
 # Deadlock, serialization failure and lock timeout: the same transaction may succeed when it runs again.
 TRY_AGAIN = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure, psycopg.errors.LockNotAvailable)
 ATTEMPTS = 6
+STOPPED_ADVICE = "This process was stopped in the middle of a transaction, which was undone; run again."
 MORE_CONNECTIONS = (
     f"It has no connection left, and a process takes up to {POOL_SIZE}; raise max_connections or the role's limit, "
     "then run again."
@@ -35,6 +36,7 @@ MORE_CONNECTIONS = (
 
 # The server's trouble, which no statement of ours causes; psycopg has them outside of OperationalError.
 NOT_ALLOWED = (psycopg.errors.InsufficientPrivilege, psycopg.errors.ReadOnlySqlTransaction)
+STOPPED = (psycopg.errors.IdleInTransactionSessionTimeout,)
 # What the server says when it is there and cannot: what to do about it. The first kind that fits counts.
 ADVICE: tuple[tuple[tuple[type[psycopg.Error], ...], str], ...] = (
     (TRY_AGAIN, "It gave way to other writers six times; run again."),
@@ -54,6 +56,7 @@ ADVICE: tuple[tuple[tuple[type[psycopg.Error], ...], str], ...] = (
         (psycopg.errors.OutOfMemory, psycopg.errors.ConfigurationLimitExceeded, psycopg.errors.InsufficientResources),
         "It has no memory left, or not enough of a limit; raise the limit, then run again.",
     ),
+    (STOPPED, STOPPED_ADVICE),
     (NOT_ALLOWED, "This user may not write there, or the server is a read-only standby; grant it, or use the primary."),
 )
 # A connection that is refused carries no SQLSTATE, only words.
@@ -104,7 +107,7 @@ class Database:
                 yield connection
         except TRY_AGAIN:
             raise  # kinds of OperationalError too, and the server is well
-        except (PoolTimeout, psycopg.OperationalError, *NOT_ALLOWED) as error:
+        except (PoolTimeout, psycopg.OperationalError, *NOT_ALLOWED, *STOPPED) as error:
             raise _unavailable(error) from error
 
     def transact(self, work: Callable[[Connection], T], *, is_derived: bool = False) -> T:
@@ -228,9 +231,7 @@ def _unavailable(error: Exception) -> DatabaseUnavailable:
         if isinstance(error, kinds):
             return DatabaseUnavailable(f"The database server says: {reason}. {advice}")
     if _STOPPED_WORDS in reason:
-        return DatabaseUnavailable(
-            "This process was stopped in the middle of a transaction, which the database undid; run again."
-        )
+        return DatabaseUnavailable(f"The database server says: {reason}. {STOPPED_ADVICE}")
     if any(words in reason for words in _NO_CONNECTION_WORDS):
         return DatabaseUnavailable(f"The database server says: {reason}. {MORE_CONNECTIONS}")
     return DatabaseUnavailable(

@@ -8,6 +8,7 @@ import uuid
 
 import psycopg
 import pytest
+from psycopg.rows import DictRow
 
 from ingest_assets.database import Database
 from ingest_assets.errors import DatabaseUnavailable
@@ -141,3 +142,25 @@ def test_an_index_that_cannot_be_built_leaves_the_data_searchable(
     deployment.write("c.md", paragraphs(3, 6))
     deployment.command("run")
     assert deployment.query("SELECT 1 FROM pg_indexes WHERE indexdef LIKE '%hnsw%'")
+
+
+def test_a_transaction_whose_process_is_stopped_is_undone_and_others_go_on(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows would be locked for as long as it stays stopped; it is told when it wakes up."""
+    monkeypatch.setattr("ingest_assets.database.IDLE_TRANSACTION_SECONDS", 0.2)
+    insert = b"INSERT INTO ingest.embedding_claims VALUES ('v1', 'a text', %s, now())"
+
+    def work(connection: psycopg.Connection[DictRow]) -> None:
+        connection.execute(insert, ["stopped"])
+        with psycopg.connect(database_url, autocommit=True) as other:
+            other.execute(insert, ["another"])  # waits until the server has undone ours
+        connection.execute(b"SELECT 1")
+
+    with (
+        Database.connect(database_url) as database,
+        pytest.raises(DatabaseUnavailable, match="stopped in the middle of a transaction"),
+    ):
+        database.transact(work)
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute(b"SELECT run_id FROM ingest.embedding_claims").fetchall() == [("another",)]
