@@ -105,6 +105,8 @@ class Budget:
             apart = random.uniform(0, 0.1)  # noqa: S311  # keeps processes from asking in step
             await asyncio.sleep(min(LONGEST_SLEEP_SECONDS, beyond + apart))
         self._owed_tokens -= charged - tokens
+        if not self._is_limited:
+            self._open_at = max(self._open_at, loop.time() + wait)  # also for those who do not look
         return wait
 
     def _ask(self, tokens: int) -> float:

@@ -240,6 +240,28 @@ def test_a_refusal_holds_every_process_back(database: Database) -> None:
     assert asyncio.run(work()) == ["free", "half a second", "held", "held"]
 
 
+def test_without_rates_a_block_by_another_process_holds_all_requests(database: Database) -> None:
+    """The row is looked at a few times a second only; what it says then holds for everybody in the process."""
+
+    async def work() -> list[str]:
+        order: list[str] = []
+        await budget(database).hold_back(1.0)
+        gate = budget(database)
+
+        async def send() -> None:
+            await gate.admit(1)
+            order.append("sent")
+
+        async def pass_by() -> None:
+            await asyncio.sleep(0.5)
+            order.append("half a second")
+
+        await asyncio.gather(*(send() for _ in range(5)), pass_by())
+        return order
+
+    assert asyncio.run(work()) == ["half a second", *["sent"] * 5]
+
+
 def test_what_the_provider_counted_is_made_up_for(database: Database, database_url: str) -> None:
     """A tokenizer that counts twice as much slows the next request down by the difference."""
 
