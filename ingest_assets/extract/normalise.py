@@ -40,6 +40,11 @@ _JOINERS = regex.compile(
     r"]+(?=[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}])"
 )
 _FOLDED = re.compile("[ﬀ-ﬆ]")
+# Whatever one of the patterns above may change: most texts hold nothing of it, and are looked through once.
+_SPECIAL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff"
+    "\ufe00-\ufe0f\ufeff\ufff0-\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fffﬀ-ﬆ]"
+)
 _LONG_BLANKS = re.compile(r"[^\S\n]{129,}")
 _BLANK_LINES = re.compile(r"\n{4,}")
 # CPython sorts a run of combining marks by insertion: without a bound a hostile run takes minutes.
@@ -86,12 +91,17 @@ def visible_length(text: str, enough: int) -> int:
 
 
 def _normalise_letters(text: str) -> str:
+    if _SPECIAL.search(text):
+        text = _without_special(text)
+    if not unicodedata.is_normalized("NFC", text):
+        text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
+    return text
+
+
+def _without_special(text: str) -> str:
     if _SURROGATES.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     text = _SPACES.sub(" ", _DROPPED.sub("", _LINE_ENDS.sub("\n", text)))
     if _RARE.search(text):
         text = _JOINERS.sub("", _SELECTORS.sub("", _TAGS.sub(r"\1", text)))
-    text = _FOLDED.sub(lambda match: _LIGATURES[match.group()], text)
-    if not unicodedata.is_normalized("NFC", text):
-        text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
-    return text
+    return _FOLDED.sub(lambda match: _LIGATURES[match.group()], text)

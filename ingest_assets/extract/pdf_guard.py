@@ -151,7 +151,7 @@ def _feed(chain: list["zlib._Decompress"], piece: bytes, result: Inflated, limit
 
 def check_streams(data: bytes) -> Streams:
     """Refuse bombs outside of pages (forms, fonts, object streams); pictures and attachments are never opened."""
-    found = Streams(has_notes=bool(_NOTES.search(data)))
+    found = Streams(has_notes=any(_NOTES.search(part) for part in _between_streams(data)))
     for number, head, body in _streams(data):
         filters = _filters(head)
         if len(body) * _growth(filters) > STREAM_LIMIT_BYTES and not _SKIPPED.search(head):
@@ -192,6 +192,18 @@ def _streams(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
         number = _NUMBER.search(above[-40:])
         yield int(number[1]) if number else 0, head, data[position + 6 : end].lstrip(b"\r\n")
         position = data.find(b"stream", end + 9)
+
+
+def _between_streams(data: bytes) -> Iterator[bytes]:
+    """Yield what is not inside a stream: packed bytes look like anything."""
+    start = 0
+    while (position := data.find(b"stream", start)) >= 0:
+        yield data[start:position]
+        end = data.find(b"endstream", position + 6)
+        if end < 0:
+            return
+        start = end + 9
+    yield data[start:]
 
 
 def _growth(filters: list[str]) -> int:
