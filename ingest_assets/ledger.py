@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from psycopg.rows import DictRow
+
 from ingest_assets.database import Connection, Database, one, rows, run
 from ingest_assets.embed.retrying import Counters
 from ingest_assets.planning import Plan
@@ -140,3 +142,9 @@ def count_pass(database: Database, run_ids: Sequence[str]) -> dict[str, int]:
     """Return what some runs did together, ingest and deletion runs included."""
     with database.connection() as connection:
         return {name: int(value) for name, value in one(connection, "count_pass", run_ids=list(run_ids)).items()}
+
+
+def pass_spend(database: Database, run_ids: Sequence[str]) -> list[DictRow]:
+    """Return what some runs have sent together: model, lane, origin, units, tokens and cost (None without a price)."""
+    with database.connection() as connection:
+        return rows(connection, "pass_spend", run_ids=list(run_ids))

@@ -58,6 +58,17 @@ def test_the_plan_says_what_the_run_then_sends(metered: Deployment, embedding_se
     result = metered.json("run", "--approve-units", str(plan["units"]))
     assert (result["embedded"], result["sent_tokens"]) == (plan["units"], plan["tokens"])
     assert len(embedding_server.texts) == plan["units"]
+    assert result["spend"] == [
+        {
+            "model": "metered-8-v1",
+            "lane": "incremental",
+            "origin": "new",
+            "units": plan["units"],
+            "tokens": plan["tokens"],
+            "cost": pytest.approx(plan["cost"]),
+        }
+    ]
+    assert result["billed_tokens"] == embedding_server.billed_tokens
 
 
 def test_a_rename_is_not_paid_for_when_embedding_was_refused_meanwhile(

@@ -103,12 +103,23 @@ SELECT
     (SELECT count(*) FROM ingest.deletion_receipts WHERE run_id = ANY (%(run_ids)s)) AS deleted,
     coalesce(sum(planned_units), 0) AS planned, coalesce(sum(reused), 0) AS reused,
     coalesce(sum(embedded), 0) AS embedded, coalesce(sum(dead_lettered), 0) AS dead_lettered,
-    coalesce(sum(left_to_others), 0) AS left_to_others, coalesce(sum(sent_tokens), 0) AS sent_tokens
+    coalesce(sum(left_to_others), 0) AS left_to_others, coalesce(sum(sent_tokens), 0) AS sent_tokens,
+    coalesce(sum(billed_tokens), 0) AS billed_tokens,
+    coalesce(sum(rate_limited_responses), 0) AS rate_limited_responses,
+    coalesce(sum(other_failures), 0) AS other_failures
 FROM ingest.embedding_runs WHERE run_id = ANY (%(run_ids)s)
 
 -- name: bound_idle_transactions
 -- Let the server undo a transaction of this session whose process was stopped in the middle: others wait for its rows.
 SELECT set_config('idle_in_transaction_session_timeout', %(milliseconds)s::text, false)
+
+-- name: pass_spend
+-- What some runs have sent together: one row per version, lane and origin.
+SELECT r.embedding_model_version AS model, r.lane, s.origin, sum(s.units)::bigint AS units, sum(s.tokens)::bigint AS tokens,
+    sum(s.cost) AS cost
+FROM ingest.embedding_spend s JOIN ingest.embedding_runs r USING (run_id, embedding_model_version)
+WHERE s.run_id = ANY (%(run_ids)s)
+GROUP BY r.embedding_model_version, r.lane, s.origin ORDER BY r.embedding_model_version, r.lane, s.origin
 
 -- name: relax_commit
 -- Let this transaction's commit return before it is on disk.

@@ -139,9 +139,16 @@ def _print(result: "PassResult", found: dict[str, Any]) -> None:
 def _embedding_sentence(result: "PassResult") -> str:
     if not result.planned and not result.failed_runs:
         return "Nothing to embed: 0 texts sent."
+    costs = [item["cost"] for item in result.spend if item["cost"] is not None]
+    price = f", cost {sum(costs):.4f}" if costs else ""
+    trouble = (
+        f" The provider answered {result.rate_limited_responses} times with a rate limit and {result.other_failures} "
+        "times with another error."
+    )
     return (
-        f"Embedded {result.embedded} texts ({result.sent_tokens} tokens sent), reused {result.reused}, "
+        f"Embedded {result.embedded} texts ({result.sent_tokens} tokens sent{price}), reused {result.reused}, "
         f"dead-lettered {result.dead_lettered}, left to other runs {result.left_to_others}."
+        + (trouble if result.rate_limited_responses or result.other_failures else "")
     )
 
 

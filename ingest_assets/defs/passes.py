@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
@@ -24,7 +25,7 @@ from ingest_assets.embed import open_provider
 from ingest_assets.embedding import count_foreign_claims, uncovered_documents
 from ingest_assets.errors import IngestError, all_kinds
 from ingest_assets.extract import extractor_version
-from ingest_assets.ledger import count_pass
+from ingest_assets.ledger import count_pass, pass_spend
 from ingest_assets.models import ModelVersion, declare_models, lane_of, live_models
 from ingest_assets.platform import Platform
 
@@ -55,7 +56,11 @@ class PassResult:
     embedded: int = 0
     dead_lettered: int = 0
     left_to_others: int = 0
-    sent_tokens: int = 0
+    sent_tokens: int = 0  # in the chunker's measure
+    billed_tokens: int = 0  # as the providers count, where they say so
+    rate_limited_responses: int = 0
+    other_failures: int = 0
+    spend: list[dict[str, Any]] = field(default_factory=list)  # by model, lane and origin
     failed_runs: list[FailedRun] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # by stage; bookkeeping is part of ingest and embed
     checks: list[Verdict] = field(default_factory=list)
@@ -173,6 +178,7 @@ class Pass:
         for name, value in count_pass(self.platform.database, result.run_ids).items():
             setattr(result, name, int(value))
         result.ingested -= result.rejected
+        result.spend = pass_spend(self.platform.database, result.run_ids)
 
 
 @contextmanager
