@@ -13,7 +13,14 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import ConnectionPool, PoolTimeout
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+from tenacity import (
+    Retrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from ingest_assets.errors import DatabaseUnavailable
 from ingest_assets.queries import statement
@@ -193,6 +200,22 @@ def migrate_database(url: str) -> list[Migration]:
 
 
 def _connect(url: str) -> Connection:
+    """Open a connection; a server whose connections are all taken is asked again for as long as the pool would."""
+    attempts = Retrying(
+        retry=retry_if_exception(_is_out_of_connections),
+        stop=stop_after_delay(CONNECT_SECONDS),
+        wait=wait_random_exponential(0.1, 2),
+        reraise=True,
+    )
+    opened: Connection = attempts(_connect_once, url)
+    return opened
+
+
+def _is_out_of_connections(error: BaseException) -> bool:
+    return isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _NO_CONNECTION_WORDS)
+
+
+def _connect_once(url: str) -> Connection:
     try:
         return psycopg.connect(url, row_factory=dict_row, autocommit=True, connect_timeout=int(CONNECT_SECONDS))
     except psycopg.ProgrammingError:

@@ -9,13 +9,14 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
 
 from ingest_assets.claims import Claims
 from ingest_assets.database import Connection, Database, copy, rows, run
 from ingest_assets.embed.engine import Unfinished
 from ingest_assets.embed.failures import RateLimited
-from ingest_assets.errors import EmbeddingTransient, Reason, UnitRejected
+from ingest_assets.errors import DatabaseUnavailable, EmbeddingTransient, Reason, UnitRejected
 from ingest_assets.ledger import Ledger, UnitCounts
 from ingest_assets.records import Unit
 
@@ -33,7 +34,22 @@ class UnitWriter:
     def write(
         self, units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
     ) -> None:
-        """Commit one finished batch: vectors, dead letters, counters and the release of its claims together."""
+        """Commit a finished batch: vectors, dead letters, counters and the release of its claims together.
+
+        A batch that takes the database longer than it allows a statement is committed in halves: it is paid for.
+        """
+        try:
+            self._write(units, vectors, rejections)
+        except DatabaseUnavailable as error:
+            if len(units) < 2 or not isinstance(error.__cause__, psycopg.errors.QueryCanceled):  # noqa: PLR2004  # one cannot be halved
+                raise
+            middle = len(units) // 2
+            self.write(units[:middle], vectors[:middle], rejections)
+            self.write(units[middle:], vectors[middle:], {})
+
+    def _write(
+        self, units: Sequence[Unit], vectors: NDArray[np.float32], rejections: Mapping[bytes, UnitRejected]
+    ) -> None:
         tried = [unit.text_sha256 for unit in units if unit.failed_runs]
 
         def work(connection: Connection) -> tuple[UnitCounts, set[UUID], dict[str, int]]:

@@ -4,6 +4,7 @@ Trouble is made by the server itself: its own limits where a test can set them, 
 SQLSTATE. In all of it no document and no text is given up on, and the next run goes on where the last one stopped.
 """
 
+import threading
 import uuid
 
 import psycopg
@@ -70,6 +71,22 @@ def test_a_serialization_failure_is_invisible(queue: Queue) -> None:
     assert len(queue.server.texts) == 12
 
 
+def test_a_batch_that_takes_too_long_to_write_is_written_in_parts(queue: Queue) -> None:
+    """What is paid for is kept, although the server cancels statements over so many rows."""
+    queue.query(
+        "CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF (SELECT count(*) FROM written) > 9 THEN RAISE EXCEPTION 'too slow' USING ERRCODE = '57014'; END IF;"
+        " RETURN NULL; END $$"
+    )
+    queue.query(
+        "CREATE TRIGGER slow AFTER INSERT ON ingest.chunk_vectors REFERENCING NEW TABLE AS written"
+        " FOR EACH STATEMENT EXECUTE FUNCTION slow()"
+    )
+    queue.run()
+    assert counted(queue) == WHOLE
+    assert len(queue.server.texts) == 12
+
+
 def test_trouble_while_chunks_are_written_is_no_fault_of_the_document(deployment: Deployment) -> None:
     """A lost privilege costs no good document, however often it is tried."""
     deployment.write("a.md", paragraphs(1, 6))
@@ -99,8 +116,9 @@ def test_a_real_statement_timeout_is_said(deployment: Deployment) -> None:
     assert deployment.json("status")["dead_letters"]["open"] == 0
 
 
-def test_too_few_connections_are_said(deployment: Deployment) -> None:
+def test_too_few_connections_are_said(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """A role with few connections does the work; with none left, the reason is told and nothing is given up."""
+    monkeypatch.setattr("ingest_assets.database.CONNECT_SECONDS", 1.0)
     deployment.write("a.md", paragraphs(1, 6))
     role, owner = f"few_{uuid.uuid4().hex[:8]}", deployment.database_url
     deployment.query(f"CREATE ROLE {role} LOGIN INHERIT CONNECTION LIMIT 4; GRANT postgres TO {role}")
@@ -115,6 +133,25 @@ def test_too_few_connections_are_said(deployment: Deployment) -> None:
         deployment.database_url = owner
         deployment.query(f"REASSIGN OWNED BY {role} TO postgres; DROP ROLE {role}")
     assert deployment.json("status")["documents"]["complete"] == 1
+
+
+def test_a_short_lack_of_connections_is_waited_for(database_url: str) -> None:
+    """Others end their work, and this process begins its own."""
+    role = f"few_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN INHERIT CONNECTION LIMIT 0; GRANT postgres TO {role}".encode())
+
+        def leave() -> None:
+            connection.execute(f"ALTER ROLE {role} CONNECTION LIMIT 4".encode())
+
+        leaving = threading.Timer(0.5, leave)
+        leaving.start()
+        with Database.connect(database_url.replace("postgres@", f"{role}@")) as database:
+            assert database.transact(lambda opened: opened.execute(b"SELECT current_user AS name").fetchone()) == {
+                "name": role
+            }
+        leaving.join()
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 def test_an_index_that_cannot_be_built_leaves_the_data_searchable(
