@@ -128,11 +128,13 @@ class Ledger:
     def troubles(self) -> str:
         """Say how the provider answers: rate limits of the last minute, and other errors of the run."""
         now = time.monotonic()
-        self._limited.append((now, self.requests.rate_limited_responses))
-        while self._limited[0][0] < now - MINUTE_SECONDS:
+        total = self.requests.rate_limited_responses
+        self._limited.append((now, total))
+        minute_ago = now - MINUTE_SECONDS
+        while len(self._limited) > 1 and self._limited[1][0] <= minute_ago:
             self._limited.popleft()
-        last_minute = self._limited[-1][1] - self._limited[0][1] if len(self._limited) > 1 else self._limited[0][1]
-        return f"{last_minute} rate-limit answers in the last minute, {self.requests.other_failures} other errors"
+        before = self._limited[0][1] if self._limited[0][0] <= minute_ago else 0
+        return f"{total - before} rate-limit answers in the last minute, {self.requests.other_failures} other errors"
 
 
 _REQUEST_COUNTS = ("requests", "billed_tokens", "rate_limited_responses", "other_failures")

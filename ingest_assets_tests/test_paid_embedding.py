@@ -1,10 +1,12 @@
 """The whole platform on a metered OpenAI-compatible server that counts what it is asked: nothing is paid for twice."""
 
 import os
+import re
 import signal
 import time
 from collections import Counter
 
+import psycopg
 import pytest
 
 from ingest_assets_tests.embedding_server import EmbeddingServer, error, rate_limited
@@ -211,3 +213,22 @@ def test_a_run_says_how_far_it_is_while_it_works(metered: Deployment, embedding_
     assert 0 < working["completed"] < stored["embedded"] == stored["planned_units"]
     assert (working["lane"], working["rate_limited_responses"]) == ("incremental", 1)
     assert metered.json("status")["embedding_runs"] == []
+
+
+def test_the_runs_log_says_how_far_it_is_and_what_the_provider_answers(
+    metered: Deployment, embedding_server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Completed, remaining and dead-lettered texts, rate limits of the last minute apart from other errors."""
+    monkeypatch.setattr("ingest_assets.defs.run_metadata.LOG_SECONDS", 0.0)
+    metered.write("a.md", paragraphs(1, 30))
+    embedding_server.next(rate_limited(0))
+    metered.command("run")
+    with psycopg.connect(metered.dagster_url) as connection:
+        events = connection.execute("SELECT event FROM event_logs WHERE event LIKE '%texts completed%'").fetchall()
+    pattern = re.compile(r"(\d+) texts completed, (\d+) remaining, (\d+) dead-lettered; (.*?)\.")
+    said = [pattern.search(row[0]) for row in events]
+    numbers = [(int(found[1]), int(found[2]), int(found[3])) for found in said if found]
+    [planned] = metered.query("SELECT planned_units FROM ingest.embedding_runs")
+    assert numbers[-1] == (planned["planned_units"], 0, 0)
+    assert len(numbers) > 1 and {sum(item) for item in numbers} == {planned["planned_units"]}
+    assert {found[4] for found in said if found} == {"1 rate-limit answers in the last minute, 0 other errors"}
