@@ -148,6 +148,28 @@ def test_a_run_by_partition_key_does_that_document(
     assert deployment.json("status", "a.md")["status"] == "complete"
 
 
+def test_a_run_from_the_ui_is_in_the_lane_of_its_version(
+    deployment: Deployment, request: pytest.FixtureRequest
+) -> None:
+    """Nobody waits for a version that is being built: it keeps to the share of a backfill without any tag."""
+    models = "".join(
+        f'[[models]]\nversion = "v{size}"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = {size}\n'
+        for size in (256, 64)
+    )
+    deployment.configure(f'[source]\nurl = "inbox"\n{models}')
+    deployment.write("a.md", paragraphs(1, 6))
+    instance = request.getfixturevalue("instance")
+    due_from_source(instance, request.getfixturevalue("platform"))
+    job = build_definitions().resolve_implicit_global_asset_job_def()
+    ingest, embed = ([dg.AssetKey(name) for name in ASSETS[kind]] for kind in ("ingest", "embed"))
+    assert job.execute_in_process(instance=instance, asset_selection=ingest, partition_key="a.md").success
+    for version in ("v256", "v64"):
+        key = document_version("a.md", version)
+        assert job.execute_in_process(instance=instance, asset_selection=embed, partition_key=key).success
+    lanes = deployment.query("SELECT embedding_model_version AS version, lane FROM ingest.embedding_runs")
+    assert {item["version"]: item["lane"] for item in lanes} == {"v256": "incremental", "v64": "backfill"}
+
+
 def test_a_run_by_range_marks_exactly_the_bad_document_red(
     deployment: Deployment, platform: Platform, instance: dg.DagsterInstance
 ) -> None:

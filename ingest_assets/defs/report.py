@@ -8,7 +8,6 @@ whatever happens.
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 from uuid import UUID
 
 import dagster as dg
@@ -25,6 +24,7 @@ from ingest_assets.defs.keys import (
     document_keys_by_version,
     is_named_in_config,
 )
+from ingest_assets.defs.partition_metadata import document_metadata, version_metadata
 from ingest_assets.defs.partitions import document_version
 from ingest_assets.defs.run_metadata import logged_progress, publish_outcome, publish_plan
 from ingest_assets.deletion import delete_documents
@@ -33,11 +33,11 @@ from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
 from ingest_assets.ingest import ingest_documents
 from ingest_assets.leases import Lease, lease
 from ingest_assets.letters import document_letters
-from ingest_assets.models import ModelVersion, ensure_ann_index, live_models
+from ingest_assets.models import ModelVersion, declare_models, ensure_ann_index, lane_of, live_models
 from ingest_assets.platform import Platform
 from ingest_assets.progress import Progress, report
-from ingest_assets.publish import Publication
 from ingest_assets.recording import DocumentOutcome
+from ingest_assets.records import Lane
 from ingest_assets.settings import ModelSettings
 
 CAUSE = "cause"  # metadata of a failure that is not about single documents
@@ -76,7 +76,7 @@ def run_ingest(
 def _record_documents(
     context: dg.AssetExecutionContext, outcomes: Sequence[DocumentOutcome], code_version: str
 ) -> None:
-    records = [PartitionRecord(item.partition_key, _document_metadata(item)) for item in outcomes if item.is_good]
+    records = [PartitionRecord(item.partition_key, document_metadata(item)) for item in outcomes if item.is_good]
     for asset in context.selected_asset_keys:
         record_materialized(context, asset, records, code_version)
 
@@ -125,7 +125,7 @@ def _embed_version(
             platform.settings.limits,
             list(ids),
             held=held,
-            lane="backfill" if context.run.tags.get(LANE_TAG) == "backfill" else "incremental",
+            lane=_lane(context, platform, version),
             approved_units=config.approved_units if config.approved_units >= 0 else None,
             is_first_declared=version == platform.settings.models[0].version,
             on_plan=lambda plan: publish_plan(context, plan),
@@ -137,6 +137,14 @@ def _embed_version(
     if outcome.failure is not None:
         raise outcome.failure
     return sorted(failed)
+
+
+def _lane(context: dg.AssetExecutionContext, platform: Platform, version: str) -> Lane:
+    """Return the lane of a run: its tag, which the UI does not set; without it, by who waits for the version."""
+    tagged = context.run.tags.get(LANE_TAG)
+    if tagged is not None:
+        return "backfill" if tagged == "backfill" else "incremental"
+    return lane_of(version, declare_models(platform.database, platform.settings.models))
 
 
 def _build_index(context: dg.AssetExecutionContext, platform: Platform, model: ModelVersion) -> None:
@@ -169,7 +177,7 @@ def _record_version(
         records = [
             PartitionRecord(
                 document_version(key, version),
-                _version_metadata(asset.to_user_string(), publications.get(key), by_key.get(key, {})),
+                version_metadata(asset.to_user_string(), publications.get(key), by_key.get(key, {})),
             )
             for key in good
         ]
@@ -250,35 +258,3 @@ def _failed(outcomes: Sequence[DocumentOutcome]) -> int:
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(names[:SHOWN]) + more
-
-
-def _document_metadata(item: DocumentOutcome) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
-        "result": item.result,
-        "source_key": item.source_key,
-        "generation": item.generation,
-        "chunks": item.chunks,
-        "tokens": item.tokens,
-        "characters": item.characters,
-        "media_type": item.media_type,
-        "preview": item.preview,
-    }
-    if item.warnings:
-        metadata["warnings"] = ", ".join(item.warnings)
-    return metadata
-
-
-def _version_metadata(asset: str, publication: Publication | None, letters: Mapping[str, int]) -> dict[str, Any]:
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in letters.items())
-    if asset == "dead_letters":
-        return {"open": sum(letters.values()), "reasons": reasons or "none"}
-    if publication is None:
-        return {"chunks": 0, "vectors": 0, "reason": reasons or "no text yet"}
-    if asset == "retrieval_index":
-        return {"published": publication.published, "rows": publication.vectors if publication.published else 0}
-    return {
-        "chunks": publication.chunks,
-        "vectors": publication.vectors,
-        "dead_letters": publication.dead_letters,
-        **({"reason": reasons} if reasons else {}),
-    }

@@ -1,0 +1,44 @@
+"""What a partition shows beside its name in the UI: counts, reasons, a preview; never content beyond that.
+
+What does not belong here: which partitions are marked (`report.py`), and what a whole run shows (`run_metadata.py`).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ingest_assets.publish import Publication
+from ingest_assets.recording import DocumentOutcome
+
+
+def document_metadata(item: DocumentOutcome) -> dict[str, Any]:
+    """Return what the partition of a document shows in `documents` and `chunks`."""
+    metadata: dict[str, Any] = {
+        "result": item.result,
+        "source_key": item.source_key,
+        "generation": item.generation,
+        "chunks": item.chunks,
+        "tokens": item.tokens,
+        "characters": item.characters,
+        "media_type": item.media_type,
+        "preview": item.preview,
+    }
+    if item.warnings:
+        metadata["warnings"] = ", ".join(item.warnings)
+    return metadata
+
+
+def version_metadata(asset: str, publication: Publication | None, letters: Mapping[str, int]) -> dict[str, Any]:
+    """Return what the partition of a document and version shows in one of the three embed assets."""
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in letters.items())
+    if asset == "dead_letters":
+        return {"open": sum(letters.values()), "reasons": reasons or "none"}
+    if publication is None:
+        return {"chunks": 0, "vectors": 0, "reason": reasons or "no text yet"}
+    if asset == "retrieval_index":
+        return {"published": publication.published, "rows": publication.vectors if publication.published else 0}
+    return {
+        "chunks": publication.chunks,
+        "vectors": publication.vectors,
+        "dead_letters": publication.dead_letters,
+        **({"reason": reasons} if reasons else {}),
+    }
