@@ -15,8 +15,9 @@ from ingest_assets.chunk.graphemes import graphemes, is_plain, whole
 
 _BREAK = r"(?:\r\n|[\n\r\v\f\x85\u2028\u2029])"
 _BLANK = r"[^\S\n\r\v\f\x85\u2028\u2029]"
-_BLANK_LINES = re.compile(f"{_BREAK}(?:{_BLANK}*+{_BREAK})++")
-_LINE_END = re.compile(f"{_BREAK}(?:{_BLANK}*+{_BREAK})*+")
+# Nothing stands behind the groups, so they need not be possessive: those of `re` were wrong before Python 3.11.5.
+_BLANK_LINES = re.compile(f"{_BREAK}(?:{_BLANK}*+{_BREAK})+")
+_LINE_END = re.compile(f"{_BREAK}(?:{_BLANK}*+{_BREAK})*")
 _LETTERS = r"\p{SB=LE}\p{SB=UP}\p{SB=LO}"
 _IGNORED = r"[\p{SB=EX}\p{SB=FO}]"
 _SENTENCE_END = regex.compile(

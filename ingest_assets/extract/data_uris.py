@@ -3,7 +3,7 @@
 What does not belong here: anything else that looks encoded; a long word may be the document.
 """
 
-import re
+import regex
 
 _TYPE = r"data:[a-z0-9.+-]{1,99}/[a-z0-9.+-]{1,99}(?:;(?!base64,)[a-z0-9=.+-]{1,99}){0,9}"
 _CHARACTERS = r"(?:[a-z0-9+/=_-]|%[0-9a-f]{2})"
@@ -12,8 +12,8 @@ _LINES = (
     r"(?:[ \t]{0,8}\n[ \t>]{0,8}[a-z0-9+/]{60,}+={0,2}(?:(?:[ \t]{0,8}\n[ \t>]{0,8}[a-z0-9+/]{60,}+={0,2})*+"
     r"[ \t]{0,8}\n[ \t>]{0,8}[a-z0-9+/]{4,}+(?:={1,2}|(?=[\"')>])))?)?"
 )
-_ANY = re.compile(rf"{_TYPE}(?:;base64,{_CHARACTERS}*+{_LINES}|,[^\s)>\"']*+)", re.IGNORECASE)
-_LONG = re.compile(rf"{_TYPE};base64,{_CHARACTERS}{{64,}}+{_LINES}", re.IGNORECASE)
+_ANY = regex.compile(rf"{_TYPE}(?:;base64,{_CHARACTERS}*+{_LINES}|,[^\s)>\"']*+)", regex.IGNORECASE)
+_LONG = regex.compile(rf"{_TYPE};base64,{_CHARACTERS}{{64,}}+{_LINES}", regex.IGNORECASE)
 
 
 def without_data(text: str) -> str:

@@ -6,6 +6,7 @@ main content (html_main.py).
 
 import re
 
+import regex
 from selectolax.lexbor import LexborHTMLParser
 
 from ingest_assets.errors import DocumentRejected, Reason
@@ -19,7 +20,7 @@ from ingest_assets.extract.sniff import Kind
 from ingest_assets.records import Extracted
 
 _XHTML = re.compile(r"\s*<\?xml|<!doctype[^>]+xhtml|<html[^>]+www\.w3\.org/1999/xhtml", re.IGNORECASE)
-_SELF_CLOSED = re.compile(r"<([A-Za-z][\w:.-]*+)((?:\s(?:[^<>\"'/]|/(?!>)|\"[^\"<]*+\"|'[^'<]*+')*+)?)/>")
+_SELF_CLOSED = regex.compile(r"<([A-Za-z][\w:.-]*+)((?:\s(?:[^<>\"'/]|/(?!>)|\"[^\"<]*+\"|'[^'<]*+')*+)?)/>")
 TAG_LIMIT = 2_000_000  # "<" in one page: its tree takes many times the memory of its text
 _MINIMUM_CONTENT = 200  # characters; with less than this the main content was not found, and the page is read whole
 

@@ -7,6 +7,8 @@ Code spans and escaped tags are examples, and stay.
 import re
 from html import unescape
 
+import regex
+
 from ingest_assets.extract.normalise import one_line
 
 _CODE_SPAN_LIMIT = 2000  # characters in which a code span must close, so that hostile ticks stay linear
@@ -19,13 +21,13 @@ _BLOCK = (
     "address|article|aside|blockquote|center|dd|details|div|dl|dt|figcaption|figure|footer|form|header|hr|li|main|nav|ol"
     "|p|pre|section|summary|table|tbody|tfoot|thead|tr|ul|br|video|audio|iframe|object|embed|svg|g|path"
 )
-_START = re.compile(
+_START = regex.compile(
     r"(?P<indented>(?<=\n\n)(?: {4}|\t)[^\n]*+(?:\n(?: {4}|\t)[^\n]*+)*+)"
     r"|(?P<reference>&(?:#[0-9]{1,7}|#x[0-9a-f]{1,6}|[a-z][a-z0-9]{1,31});)"
     rf"|\\[\\<&`]|(?P<code>`+)|(?P<comment><!--)|<(?P<hidden>script|style|template)\b[^<>]{{0,2000}}>"
     rf"|<(?P<heading>h[1-6])\b[^<>]{{0,2000}}>|</?(?:(?P<inline>{_INLINE}|h[1-6])|(?P<block>{_BLOCK})|(?P<cell>td|th)"
     r"|(?P<picture>img))(?=[\s/>])[^<>]{0,4000}>",
-    re.IGNORECASE,
+    regex.IGNORECASE,
 )
 _TAG = re.compile(r"<[^<>]{1,4000}>")
 _ALTERNATIVE = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
@@ -45,7 +47,7 @@ def without_markup(text: str) -> str:
     return "".join(kept) + text[position:]
 
 
-def _shown(text: str, match: re.Match[str], absent: set[str]) -> tuple[str, int]:
+def _shown(text: str, match: regex.Match[str], absent: set[str]) -> tuple[str, int]:
     """Return (what a reader sees of this piece, where the text goes on)."""
     kind = match.lastgroup
     if kind in ("comment", "hidden", "heading"):
@@ -62,7 +64,7 @@ def _shown(text: str, match: re.Match[str], absent: set[str]) -> tuple[str, int]
     return {"inline": "", "block": "\n", "cell": " "}.get(kind or "", match.group()), match.end()
 
 
-def _closed(text: str, match: re.Match[str], kind: str, absent: set[str]) -> tuple[str, int]:
+def _closed(text: str, match: regex.Match[str], kind: str, absent: set[str]) -> tuple[str, int]:
     """Judge a piece that ends with a mark of its own; without it, the opening is text or a lost tag."""
     mark = "-->" if kind == "comment" else f"</{match.group(kind).lower()}"
     close = -1

@@ -7,6 +7,8 @@ opens them anyway; text is told from binary by charset.py.
 import re
 from enum import Enum
 
+import regex
+
 from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract.charset import looks_binary, peek
 
@@ -15,9 +17,9 @@ HEAD_BYTES = 1024  # how far into a file readers look for %PDF-
 _PDF_START = re.compile(rb"%PDF-\d")
 _PDF_OBJECT = re.compile(rb"\d\s+\d+\s+obj\b")
 # What may stand before the first element; possessive, or a row of comments takes exponential time.
-_PROLOGUE = re.compile(
+_PROLOGUE = regex.compile(
     r"(?:\s++|<\?[^>]*+>|<!--(?:[^-]++|-(?!->))*+-->|<!(?!doctype\s+html|--)[^>\[]*+(?:\[[^\]]*+\]\s*+)?+>)*+",
-    re.IGNORECASE,
+    regex.IGNORECASE,
 )
 _HTML_START = re.compile(r"<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _SVG_START = re.compile(r"<(?:svg:)?svg\b", re.IGNORECASE)
