@@ -244,7 +244,8 @@ def test_workers_die_with_a_process_that_is_killed(tmp_path: Path) -> None:
 def test_an_interrupt_at_the_terminal_ends_the_workers_without_their_tracebacks(tmp_path: Path) -> None:
     """Ctrl-C goes to all processes of the terminal; only the command itself answers."""
     (tmp_path / "a.html").write_bytes(slow_html())
-    command = [sys.executable, "-m", "ingest_assets", "extract", "a.html"]
+    # What runs in the background of a shell is deaf to interrupts, and so would be what it starts.
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "ingest_assets", "extract", "a.html"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True)
     worker = busy_worker(process.pid)
     os.killpg(process.pid, signal.SIGINT)
