@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITHOUT_SETTINGS := env -u DAGSTER_HOME
 
-.PHONY: demo test soak fuzz ocr check format bench clean
+.PHONY: demo test daemon soak fuzz ocr check format bench clean
 
 $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -17,7 +17,10 @@ demo: $(INSTALLED)   ## ingest examples/ on the embedded default and ask it thre
 	@$(WITHOUT_SETTINGS) $(BIN)/python examples/demo.py
 
 test: $(INSTALLED)   ## all tests, on real parts
-	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m "not soak and not ocr"
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m "not daemon and not soak and not ocr"
+
+daemon: $(INSTALLED)   ## the real daemon, webserver and sensors, from a dropped file to an answer
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m daemon
 
 soak: $(INSTALLED)   ## long histories of kill -9
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m soak

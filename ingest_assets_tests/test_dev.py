@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
@@ -46,6 +47,7 @@ def is_up(port: int) -> bool:
         return False
 
 
+@pytest.mark.daemon
 def test_a_dropped_file_is_searchable_changes_and_disappears_while_dev_runs(deployment: Deployment) -> None:
     """The whole platform as a person uses it, ended by Ctrl-C without a process left behind."""
     port = free_port()

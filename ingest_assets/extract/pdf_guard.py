@@ -56,6 +56,7 @@ class Inflated:
     is_blank: bool = True  # nothing but NUL and white space
     layers: int = 0  # of Flate
     checksum: int = 1  # of what the outermost layer gave
+    uncounted: bytes = b""  # the first piece, which is counted when there is a second one
 
 
 @dataclass(slots=True)
@@ -129,10 +130,10 @@ def _feed(chain: list["zlib._Decompress"], piece: bytes, result: Inflated, limit
         result.size_bytes += len(piece)
         result.has_actual_text = result.has_actual_text or b"/ActualText" in piece
         result.is_blank = result.is_blank and not piece.strip(b"\x00 \t\r\n")
-        result.letters += len(piece.translate(None, _DRAWING))
-        result.texts += piece.count(b"Tj") + piece.count(b"TJ")
         result.draws += piece.count(b" Do")
-        if result.size_bytes > limit or (is_page and (result.letters > LETTER_LIMIT or result.texts > TEXT_LIMIT)):
+        if is_page:
+            _count(piece, result)
+        if result.size_bytes > limit or result.letters > LETTER_LIMIT or result.texts > TEXT_LIMIT:
             raise too_large("A page")
         return
     pending = piece
@@ -147,6 +148,17 @@ def _feed(chain: list["zlib._Decompress"], piece: bytes, result: Inflated, limit
             if len(chain) == result.layers:
                 result.checksum = zlib.adler32(output, result.checksum)
             _feed(chain[1:], output, result, limit, is_page=is_page)
+
+
+def _count(piece: bytes, result: Inflated) -> None:
+    """Count letters and text operators, where there is enough for a bound to be reached."""
+    if result.size_bytes == len(piece) <= min(LETTER_LIMIT, TEXT_LIMIT):
+        result.uncounted = piece
+        return
+    for part in (result.uncounted, piece):
+        result.letters += len(part.translate(None, _DRAWING))
+        result.texts += part.count(b"Tj") + part.count(b"TJ")
+    result.uncounted = b""
 
 
 def check_streams(data: bytes) -> Streams:
@@ -230,12 +242,6 @@ def stream_filters(stream: StreamObject) -> list[str]:
     filters = stream.get("/Filter", ArrayObject())
     filters = filters.get_object()
     return [str(name) for name in filters] if isinstance(filters, ArrayObject) else [str(filters)]
-
-
-def check_decrypted(streams: Iterator[tuple[bytes, list[str]]]) -> None:
-    """Refuse bombs among (data, filters) of streams that had to be decrypted first."""
-    for data, filters in streams:
-        inflate(data, filters, STREAM_LIMIT_BYTES, is_page=False)
 
 
 def too_large(what: str) -> DocumentRejected:

@@ -3,13 +3,14 @@
 What does not belong here: the order of lines (pdf_order.py).
 """
 
-from itertools import pairwise
+import re
 
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
 LINE_END = "\r\n"  # as pdfium writes it
-_BLANK = ("", " ")  # beside a letter that is alone in its line or its word
+# A line end between two lines, beside a letter that is alone in its line or its word.
+_LONELY = re.compile(r"\r\n(?:(?<=\A.\r\n)|(?<=[ \n].\r\n)|(?=.(?:[ ]|\r\n|\Z)))(?!\r\n|\Z)", re.DOTALL)
 _JOINED = " \u200b"  # as long as what it replaces; of the two a reader sees the space
 
 Box = tuple[float, float, float, float]  # left, right, bottom, top, in points from the page's lower left corner
@@ -17,9 +18,9 @@ Box = tuple[float, float, float, float]  # left, right, bottom, top, in points f
 
 def letter_box(text_page: pdfium.PdfTextPage, position: int) -> Box | None:
     """Return the box of the letter at a position of the page's text, as high as its font, None where there is none."""
-    index = pdfium_c.FPDFText_GetCharIndexFromTextIndex(text_page, position)
-    box = pdfium_c.FS_RECTF()
-    if not pdfium_c.FPDFText_GetLooseCharBox(text_page, index, box):
+    raw, box = text_page.raw, pdfium_c.FS_RECTF()
+    index = pdfium_c.FPDFText_GetCharIndexFromTextIndex(raw, position)
+    if not pdfium_c.FPDFText_GetLooseCharBox(raw, index, box):
         return None
     return box.left, box.right, box.bottom, box.top
 
@@ -31,17 +32,17 @@ def with_whole_rows(text_page: pdfium.PdfTextPage, text: str) -> str:
     """
     if not text.isascii() and max(text) > "\uffff":  # positions of pdfium count those twice
         return text
-    lines = text.split(LINE_END)
-    ends, position = [LINE_END] * len(lines), 0
-    for index, (line, below) in enumerate(pairwise(lines)):
-        position += len(line)
-        if line and below and (line[-2:-1] in _BLANK or below[1:2] in _BLANK):
-            before, behind = letter_box(text_page, position - 1), letter_box(text_page, position + len(LINE_END))
-            if before is not None and behind is not None and _is_beside(before, behind):
-                ends[index] = _JOINED
-        position += len(LINE_END)
-    ends[-1] = ""
-    return "".join(line + end for line, end in zip(lines, ends, strict=True)) if _JOINED in ends else text
+    parts, copied = [], 0
+    for match in _LONELY.finditer(text):
+        start, end = match.span()
+        if text.startswith(LINE_END, start - len(LINE_END)):
+            continue  # behind a blank line
+        before = letter_box(text_page, start - 1)
+        behind = letter_box(text_page, end) if before is not None else None
+        if before is not None and behind is not None and _is_beside(before, behind):
+            parts += [text[copied:start], _JOINED]
+            copied = end
+    return "".join([*parts, text[copied:]]) if parts else text
 
 
 def _is_beside(before: Box, behind: Box) -> bool:

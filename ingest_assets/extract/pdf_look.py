@@ -84,7 +84,7 @@ def _size(text_page: pdfium.PdfTextPage, index: int) -> float:
     matrix = pdfium_c.FS_MATRIX()
     if pdfium_c.FPDFText_GetMatrix(text_page, index, matrix):
         size *= math.hypot(matrix.c, matrix.d)
-    return round(size, 1)
+    return round(size, 1) if math.isfinite(size) else 0.0
 
 
 def _is_bold(text_page: pdfium.PdfTextPage, index: int) -> bool:

@@ -104,7 +104,8 @@ def _is_disordered(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: st
         position += len(line) + len(LINE_END)
     step = max(1, len(starts) // _SAMPLE)
     turn = _turn(page, text_page)
-    places = [place for start in starts[::step] if (place := _place(page, text_page, start, turn)) is not None]
+    crop = page.get_cropbox()
+    places = [place for start in starts[::step] if (place := _place(text_page, start, crop, turn)) is not None]
     wide, high = page.get_width() * _SIDEWAYS, page.get_height() * _UPWARDS
     is_table_like = len(text) < _CELL * len(lines)
     jumps = [
@@ -124,12 +125,14 @@ def _turn(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage) -> int:
     return rotation if rotation and pdfium_c.FPDFText_GetCharAngle(text_page, 0) else 0
 
 
-def _place(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, position: int, turn: int) -> tuple[float, float] | None:
+def _place(
+    text_page: pdfium.PdfTextPage, position: int, crop: tuple[float, float, float, float], turn: int
+) -> tuple[float, float] | None:
     """Return where a letter stands: points from the left, and from the top."""
     box = letter_box(text_page, position)
     if box is None:
         return None
-    turned = _turned(page.get_cropbox(), turn, *box)
+    turned = _turned(crop, turn, *box)
     return turned[0], turned[3]
 
 

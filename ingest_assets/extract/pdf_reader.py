@@ -4,12 +4,32 @@ What does not belong here: what the objects mean (pdf_structure.py).
 """
 
 import logging
+import re
 from io import BytesIO
 
 from pypdf import PdfReader
-from pypdf.generic import IndirectObject, NullObject, NumberObject, PdfObject, StreamObject, read_object
+from pypdf.generic import (
+    ArrayObject,
+    DictionaryObject,
+    IndirectObject,
+    NameObject,
+    NullObject,
+    NumberObject,
+    PdfObject,
+    StreamObject,
+    read_object,
+)
 
 _KEPT_BYTES = 64 * 1024 * 1024  # of inflated object streams
+# A dictionary of nothing but names, numbers, references and arrays of these two: what most pages are.
+_PLAIN = re.compile(
+    rb"\s*+<<(?:\s*+/[A-Za-z]++\s*+(?:/[A-Za-z]++|-?+[\d.]++(?:\s++\d++\s++R\b)?+|\[[-\d.\sR]*+\]))*+\s*+>>"
+)
+_ENTRY = re.compile(rb"/([A-Za-z]++)\s*+(/[A-Za-z]++|\[[^]]*+\]|[^/>]++)")
+_REFERENCES = re.compile(rb"\[?+(?:\s*+\d{1,9}\s++\d{1,5}\s++R\b)*+\s*+\]?+\s*+")
+_REFERENCE = re.compile(rb"(\d+)\s+(\d+)")
+_PAGE_KEYS = {key[1:].encode(): NameObject(key) for key in ("/Contents", "/Resources", "/Annots")}
+_TYPE, _PAGE = NameObject("/Type"), NameObject("/Page")
 
 # Their warnings quote what they found in the file.
 for _name in ("pypdf", "pypdfium2"):
@@ -32,10 +52,29 @@ class LazyReader(PdfReader):
         stream, offsets = self._unpack(holder)
         if number not in offsets:
             return NullObject()
-        stream.seek(offsets[number])
-        found = read_object(stream, self)
+        found: PdfObject | None = self._read_page(stream.getbuffer(), offsets[number])
+        if found is None:
+            stream.seek(offsets[number])
+            found = read_object(stream, self)
         self.cache_indirect_object(0, number, found)
         return found
+
+    def _read_page(self, data: memoryview, offset: int) -> DictionaryObject | None:
+        """Return what is asked of a page, None for all that is no page or not plain: pypdf reads it whole."""
+        plain = _PLAIN.match(data, offset)
+        entries = _ENTRY.findall(plain[0]) if plain is not None else []
+        values = dict(entries)
+        if values.get(b"Type") != b"/Page" or len(values) != len(entries):
+            return None
+        page = DictionaryObject({_TYPE: _PAGE})
+        for key, name in _PAGE_KEYS.items():
+            if key in values:
+                is_array = values[key].startswith(b"[")
+                found = [IndirectObject(int(a), int(b), self) for a, b in _REFERENCE.findall(values[key])]
+                if not _REFERENCES.fullmatch(values[key]) or not (found or is_array):
+                    return None
+                page[name] = ArrayObject(found) if is_array else found[0]
+        return page
 
     def _unpack(self, holder: int) -> tuple[BytesIO, dict[int, int]]:
         if holder not in self._unpacked:

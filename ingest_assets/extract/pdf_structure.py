@@ -15,10 +15,10 @@ from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, PdfObje
 from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract.pdf_guard import (
     CONTENT_LIMIT_BYTES,
+    STREAM_LIMIT_BYTES,
     Inflated,
     Streams,
     check_damaged,
-    check_decrypted,
     check_streams,
     inflate,
     stream_filters,
@@ -60,7 +60,7 @@ def read_structure(data: bytes) -> Structure | None:
     try:
         reader = _opened(data)
         if reader.is_encrypted:
-            check_decrypted(_decrypted(reader, streams.suspects))
+            _check_decrypted(reader, streams.suspects)
         return _structure(reader, data, streams)
     except (DocumentRejected, MemoryError):
         raise
@@ -80,11 +80,12 @@ def _opened(data: bytes) -> PdfReader:
     return reader
 
 
-def _decrypted(reader: PdfReader, suspects: list[tuple[int, list[str]]]) -> Iterator[tuple[bytes, list[str]]]:
+def _check_decrypted(reader: PdfReader, suspects: list[tuple[int, list[str]]]) -> None:
+    """Refuse bombs among streams that have to be decrypted first."""
     for number, filters in suspects:
         found = IndirectObject(number, 0, reader).get_object()
         if isinstance(found, StreamObject):
-            yield bytes(found._data), filters  # noqa: SLF001 - get_data() would inflate it without our bounds
+            inflate(bytes(found._data), filters, STREAM_LIMIT_BYTES, is_page=False)  # noqa: SLF001 - get_data() would inflate it without our bounds
 
 
 def _structure(reader: PdfReader, data: bytes, streams: Streams) -> Structure:

@@ -20,7 +20,8 @@ _COMBINING = {
 }  # fmt: skip
 _DOTLESS = {"\u0131": "i", "\u0237": "j"}
 _LETTER = "([A-Za-z\u0131\u0237])"
-_ACCENT = re.compile("([\u00b4\u00a8\u02c6\u02c7\u02d8-\u02da\u02dc\u02dd\u00af\u00b8])" + _LETTER)
+_ACCENTS = "\u00b4\u00a8\u02c6\u02c7\u02d8\u02d9\u02da\u02dc\u02dd\u00af\u00b8"
+_ACCENT = re.compile(f"([{_ACCENTS}])" + _LETTER)
 _GRAVE = re.compile("(?<=[a-z])(`)" + _LETTER)
 _ALWAYS_HYPHENATED = frozenset(
     ["well", "self", "half", "cross", "high", "low", "long", "short", "ex", "non", "all", "semi"]
@@ -83,9 +84,13 @@ def join_accents(pages: list[str]) -> list[str]:
 
     The grave accent of such fonts is also the mark that quotes code: it counts only beside other accents.
     """
-    if not any(_ACCENT.search(page) for page in pages):
+    suspects = [any(accent in page for accent in _ACCENTS) for page in pages]
+    if not any(is_suspect and _ACCENT.search(page) for page, is_suspect in zip(pages, suspects, strict=True)):
         return pages
-    return [_GRAVE.sub(_accented, _ACCENT.sub(_accented, page)) for page in pages]
+    joined = [
+        _ACCENT.sub(_accented, page) if is_suspect else page for page, is_suspect in zip(pages, suspects, strict=True)
+    ]
+    return [_GRAVE.sub(_accented, page) if "`" in page else page for page in joined]
 
 
 def _accented(match: re.Match[str]) -> str:
