@@ -1,7 +1,6 @@
 """Proves, before pdfium sees a PDF, that its streams are bounded and end where they should.
 
-What does not belong here: objects and pages (pdf_structure.py), and text. Streams are inflated here, because the
-question is how large they become and whether they end, not what they say.
+What does not belong here: objects and pages (pdf_structure.py), and what the inflated streams say.
 """
 
 import math
@@ -31,15 +30,13 @@ _ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _NUMBER = re.compile(rb"(\d+)\s+\d+\s*\Z")
 _FONT = re.compile(rb"/Length1\b|/Subtype\s*/(?:Type1C|CIDFontType0C|OpenType)\b")
 _HEAD_BYTES = 1500  # of a stream's dictionary
-_NOTES = re.compile(rb"/(?:Widget|FreeText|Highlight|Underline|Squiggly|StrikeOut|Caret)\b|/Subtype\s*/Text\b|/#")
+_NOTES = (b"/Widget", b"/FreeText", b"/Highlight", b"/Underline", b"/Squiggly", b"/StrikeOut", b"/Caret", b"/#")
+_TEXT_NOTE = re.compile(rb"/Subtype\s*/Text\b")
 _FORM = re.compile(rb"/Subtype\s*/Form\b")
 _FULL_NAMES = {
-    "/Fl": "/FlateDecode",
-    "/LZW": "/LZWDecode",
-    "/A85": "/ASCII85Decode",
-    "/AHx": "/ASCIIHexDecode",
+    "/Fl": "/FlateDecode", "/LZW": "/LZWDecode", "/A85": "/ASCII85Decode", "/AHx": "/ASCIIHexDecode",
     "/RL": "/RunLengthDecode",
-}
+}  # fmt: skip
 _RATIOS = {"/FlateDecode": 1032, "/LZWDecode": 2730, "/RunLengthDecode": 64}  # no stream unpacks further
 
 
@@ -163,18 +160,22 @@ def _count(piece: bytes, result: Inflated) -> None:
 
 def check_streams(data: bytes) -> Streams:
     """Refuse bombs outside of pages (forms, fonts, object streams); pictures and attachments are never opened."""
-    found = Streams(has_notes=any(_NOTES.search(part) for part in _between_streams(data)))
+    found = Streams(has_notes=any(_has_notes(part) for part in _between_streams(data)))
     for number, head, body in _streams(data):
         filters = _filters(head)
         if len(body) * _growth(filters) > STREAM_LIMIT_BYTES and not _SKIPPED.search(head):
             inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False)
             found.suspects.append((number, filters))
         if b"/ObjStm" in head and not found.has_notes:
-            found.has_notes = bool(_NOTES.search(_opened(body, filters)))
+            found.has_notes = _has_notes(_opened(body, filters))
         if _FORM.search(head):
             found.forms += 1
             found.deep_forms += inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False).draws > 1
     return found
+
+
+def _has_notes(part: bytes) -> bool:
+    return any(name in part for name in _NOTES) or _TEXT_NOTE.search(part) is not None
 
 
 def _opened(body: bytes, filters: list[str]) -> bytes:

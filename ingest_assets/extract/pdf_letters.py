@@ -16,16 +16,29 @@ _JOINED = " \u200b"  # as long as what it replaces; of the two a reader sees the
 Box = tuple[float, float, float, float]  # left, right, bottom, top, in points from the page's lower left corner
 
 
-def letter_box(text_page: pdfium.PdfTextPage, position: int) -> Box | None:
-    """Return the box of the letter at a position of the page's text, as high as its font, None where there is none."""
-    raw, box = text_page.raw, pdfium_c.FS_RECTF()
-    index = pdfium_c.FPDFText_GetCharIndexFromTextIndex(raw, position)
-    if not pdfium_c.FPDFText_GetLooseCharBox(raw, index, box):
-        return None
-    return box.left, box.right, box.bottom, box.top
+class Letters:
+    """The letters of one page, by their positions in its text."""
+
+    def __init__(self, text_page: pdfium.PdfTextPage, text: str) -> None:
+        self.text_page = text_page
+        self._raw = text_page.raw
+        self._size = len(text)
+        # Both counts grow together, so that they are the same everywhere where they are at the end.
+        self._is_counted_alike = bool(text) and self._counted(len(text) - 1) == len(text) - 1
+
+    def box(self, position: int) -> Box | None:
+        """Return the box of a letter, as high as its font, None where there is none."""
+        box = pdfium_c.FS_RECTF()
+        is_known = self._is_counted_alike and 0 <= position < self._size
+        if not pdfium_c.FPDFText_GetLooseCharBox(self._raw, position if is_known else self._counted(position), box):
+            return None
+        return box.left, box.right, box.bottom, box.top
+
+    def _counted(self, position: int) -> int:
+        return int(pdfium_c.FPDFText_GetCharIndexFromTextIndex(self._raw, position))
 
 
-def with_whole_rows(text_page: pdfium.PdfTextPage, text: str) -> str:
+def with_whole_rows(letters: Letters, text: str) -> str:
     """Return the text without the line ends that pdfium puts beside single letters of a row; positions stay.
 
     A cell that holds one digit is the usual case.
@@ -37,8 +50,8 @@ def with_whole_rows(text_page: pdfium.PdfTextPage, text: str) -> str:
         start, end = match.span()
         if text.startswith(LINE_END, start - len(LINE_END)):
             continue  # behind a blank line
-        before = letter_box(text_page, start - 1)
-        behind = letter_box(text_page, end) if before is not None else None
+        before = letters.box(start - 1)
+        behind = letters.box(end) if before is not None else None
         if before is not None and behind is not None and _is_beside(before, behind):
             parts += [text[copied:start], _JOINED]
             copied = end

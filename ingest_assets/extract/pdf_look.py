@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from ingest_assets.extract.pdf_letters import LINE_END, letter_box
+from ingest_assets.extract.pdf_letters import LINE_END, Letters
 from ingest_assets.extract.pdf_running import GAP
 
 _WIDE_SHARE = 0.05  # of the page's width: no space between words is as wide
@@ -31,7 +31,7 @@ class LineLook:
     is_bold: bool
 
 
-def mark_gaps(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: str) -> str:
+def mark_gaps(page: pdfium.PdfPage, letters: Letters, text: str) -> str:
     """Return the text with a tab for every wide gap in its first and its last line, where running titles stand."""
     if not text.isascii() and max(text) > "\uffff":  # positions of pdfium count those twice
         return text
@@ -43,18 +43,19 @@ def mark_gaps(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: str) ->
     for start, end in spans:
         line = text[start:end]
         if 0 < line.count(" ") <= _MOST_SPACES and not line.endswith(_SENTENCE_ENDS):
-            text = text[:start] + _gapped(text_page, line, start, wide) + text[end:]
+            text = text[:start] + _gapped(letters, line, start, wide) + text[end:]
     return text
 
 
-def _gapped(text_page: pdfium.PdfTextPage, line: str, start: int, wide: float) -> str:
-    letters = list(line)
-    for position in range(1, len(letters) - 1):
-        if letters[position] == " ":
-            left, right = (letter_box(text_page, start + position + step) for step in (-1, 1))
+def _gapped(letters: Letters, line: str, start: int, wide: float) -> str:
+    written = list(line)
+    for position in range(1, len(written) - 1):
+        if written[position] == " ":
+            left = letters.box(start + position - 1)
+            right = letters.box(start + position + 1) if left is not None else None
             if left is not None and right is not None and right[0] - left[1] > wide:
-                letters[position] = GAP
-    return "".join(letters)
+                written[position] = GAP
+    return "".join(written)
 
 
 def line_looks(text_page: pdfium.PdfTextPage, text: str) -> list[LineLook]:

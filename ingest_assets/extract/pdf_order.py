@@ -12,7 +12,7 @@ from itertools import pairwise
 import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
-from ingest_assets.extract.pdf_letters import LINE_END, letter_box
+from ingest_assets.extract.pdf_letters import LINE_END, Letters
 
 HYPHEN = "\ufffe"  # what pdfium writes for one at a line end
 _SAMPLE = 9  # lines that are looked at
@@ -65,20 +65,20 @@ class OrderSample:
         self._is_trusted = self._is_trusted and not is_moved
 
 
-def in_reading_order(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: str) -> str:
+def in_reading_order(page: pdfium.PdfPage, letters: Letters, text: str) -> str:
     """Return the text with its lines in reading order, without those outside of the page's crop box."""
     is_cropped = _is_cropped(page)
-    if not text or not (is_cropped or _is_disordered(page, text_page, text)):
+    if not text or not (is_cropped or _is_disordered(page, letters, text)):
         return text
-    turn = _turn(page, text_page)
-    runs = list(_runs(page, text_page, turn))
+    turn = _turn(page, letters.text_page)
+    runs = list(_runs(page, letters.text_page, turn))
     if len(runs) > min(_RUN_LIMIT, len(text) / _RUN_LETTERS):
         return text
     if is_cropped:
         x0, y0, x1, y1 = page.get_cropbox()
         width, height = (y1 - y0, x1 - x0) if turn in (90, 270) else (x1 - x0, y1 - y0)
         seen = [run for run in runs if -1 <= run.middle <= height + 1 and -1 <= run.left <= width + 1]
-        if len(seen) == len(runs) and not _is_disordered(page, text_page, text):
+        if len(seen) == len(runs) and not _is_disordered(page, letters, text):
             return text
         runs = seen
     lines = list(_ordered(runs))
@@ -87,10 +87,11 @@ def in_reading_order(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: 
 
 
 def _is_cropped(page: pdfium.PdfPage) -> bool:
-    return bool(page.get_cropbox() != page.get_mediabox())
+    box = page.get_cropbox(fallback_ok=False)
+    return box is not None and bool(box != page.get_mediabox())
 
 
-def _is_disordered(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: str) -> bool:
+def _is_disordered(page: pdfium.PdfPage, letters: Letters, text: str) -> bool:
     """Tell from a few lines whether they jump up the page, other than to the top of the next column."""
     starts, position = [], 0
     lines = text.split(LINE_END)
@@ -103,9 +104,8 @@ def _is_disordered(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, text: st
             starts.append(position + len(line) - len(line.lstrip()))
         position += len(line) + len(LINE_END)
     step = max(1, len(starts) // _SAMPLE)
-    turn = _turn(page, text_page)
-    crop = page.get_cropbox()
-    places = [place for start in starts[::step] if (place := _place(text_page, start, crop, turn)) is not None]
+    turn, crop = _turn(page, letters.text_page), page.get_cropbox()
+    places = [place for start in starts[::step] if (place := _place(letters, start, crop, turn)) is not None]
     wide, high = page.get_width() * _SIDEWAYS, page.get_height() * _UPWARDS
     is_table_like = len(text) < _CELL * len(lines)
     jumps = [
@@ -126,10 +126,10 @@ def _turn(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage) -> int:
 
 
 def _place(
-    text_page: pdfium.PdfTextPage, position: int, crop: tuple[float, float, float, float], turn: int
+    letters: Letters, position: int, crop: tuple[float, float, float, float], turn: int
 ) -> tuple[float, float] | None:
     """Return where a letter stands: points from the left, and from the top."""
-    box = letter_box(text_page, position)
+    box = letters.box(position)
     if box is None:
         return None
     turned = _turned(crop, turn, *box)
@@ -154,17 +154,17 @@ def _turned(
 
 def _runs(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, turn: int) -> Iterator[_Run]:
     run: _Run | None = None
-    crop, rect = page.get_cropbox(), pdfium_c.FS_RECTF()
+    raw, crop, rect = text_page.raw, page.get_cropbox(), pdfium_c.FS_RECTF()
     for index in range(text_page.count_chars()):
-        if pdfium_c.FPDFText_IsHyphen(text_page, index) and run is not None:
+        char = chr(pdfium_c.FPDFText_GetUnicode(raw, index) or 32)
+        if not char.isalnum() and run is not None and pdfium_c.FPDFText_IsHyphen(raw, index):
             run.text += HYPHEN
             continue
-        char = chr(pdfium_c.FPDFText_GetUnicode(text_page, index) or 32)
-        if pdfium_c.FPDFText_IsGenerated(text_page, index) or char in " \r\n":
+        if char in " \r\n" or (not char.isalnum() and pdfium_c.FPDFText_IsGenerated(raw, index)):
             if run is not None and char != "\n":
                 run.text += " "
             continue
-        if not pdfium_c.FPDFText_GetLooseCharBox(text_page, index, rect):
+        if not pdfium_c.FPDFText_GetLooseCharBox(raw, index, rect):
             continue
         left, right, top, bottom = _turned(crop, turn, rect.left, rect.right, rect.bottom, rect.top)
         if run is not None and _continues(run, left, top, bottom):

@@ -7,6 +7,7 @@ import logging
 import re
 from io import BytesIO
 
+import regex
 from pypdf import PdfReader
 from pypdf.generic import (
     ArrayObject,
@@ -22,11 +23,11 @@ from pypdf.generic import (
 
 _KEPT_BYTES = 64 * 1024 * 1024  # of inflated object streams
 # A dictionary of nothing but names, numbers, references and arrays of these two: what most pages are.
-_PLAIN = re.compile(
+_PLAIN = regex.compile(
     rb"\s*+<<(?:\s*+/[A-Za-z]++\s*+(?:/[A-Za-z]++|-?+[\d.]++(?:\s++\d++\s++R\b)?+|\[[-\d.\sR]*+\]))*+\s*+>>"
 )
 _ENTRY = re.compile(rb"/([A-Za-z]++)\s*+(/[A-Za-z]++|\[[^]]*+\]|[^/>]++)")
-_REFERENCES = re.compile(rb"\[?+(?:\s*+\d{1,9}\s++\d{1,5}\s++R\b)*+\s*+\]?+\s*+")
+_REFERENCES = regex.compile(rb"\[?+(?:\s*+\d{1,9}\s++\d{1,5}\s++R\b)*+\s*+\]?+\s*+")
 _REFERENCE = re.compile(rb"(\d+)\s+(\d+)")
 _PAGE_KEYS = {key[1:].encode(): NameObject(key) for key in ("/Contents", "/Resources", "/Annots")}
 _TYPE, _PAGE = NameObject("/Type"), NameObject("/Page")

@@ -12,7 +12,7 @@ import pypdfium2.raw as pdfium_c
 from ingest_assets.extract.ocr import recognise
 from ingest_assets.extract.pdf_actual_text import with_actual_text
 from ingest_assets.extract.pdf_forms import with_annotations
-from ingest_assets.extract.pdf_letters import with_whole_rows
+from ingest_assets.extract.pdf_letters import Letters, with_whole_rows
 from ingest_assets.extract.pdf_look import LineLook, line_looks, mark_gaps
 from ingest_assets.extract.pdf_order import OrderSample, in_reading_order
 from ingest_assets.extract.pdf_running import MINIMUM_PAGES
@@ -73,15 +73,17 @@ def read_pages(document: pdfium.PdfDocument, reading: Reading) -> Iterator[PageT
 def _read(document: pdfium.PdfDocument, page: pdfium.PdfPage, index: int, reading: Reading) -> PageText:
     text_page = page.get_textpage()
     try:
-        text = with_whole_rows(text_page, text_page.get_text_range())
+        text = text_page.get_text_range()
+        letters = Letters(text_page, text)
+        text = with_whole_rows(letters, text)
         lines = () if reading.has_outline else tuple(line_looks(text_page, text))
         unmapped_share = _unmapped_share(text_page)
         spelled = with_actual_text(page, text_page, text) if reading.has_actual_text else text
         if spelled == text and reading.order.is_to_be_checked(page, index):
-            spelled = in_reading_order(page, text_page, text)
+            spelled = in_reading_order(page, letters, text)
             reading.order.note(is_moved=spelled != text)
         if spelled == text and text and len(document) >= MINIMUM_PAGES:
-            spelled = mark_gaps(page, text_page, text)
+            spelled = mark_gaps(page, letters, text)
         if reading.annotated_pages is None or index + 1 in reading.annotated_pages:
             spelled = with_annotations(document, page, text_page, spelled, is_moved=spelled != text)
     finally:
@@ -129,10 +131,10 @@ def _pictures(page: pdfium.PdfPage) -> tuple[float, bool, bool]:
 
 def _unmapped_share(text_page: pdfium.PdfTextPage) -> float:
     """Return the share of letters without a meaning; spaces and line ends that pdfium adds do not count."""
-    count = text_page.count_chars()
+    raw, count = text_page.raw, text_page.count_chars()
     step = max(1, count // _SAMPLE)
-    unmapped = [index for index in range(0, count, step) if pdfium_c.FPDFText_HasUnicodeMapError(text_page, index) == 1]
+    unmapped = [index for index in range(0, count, step) if pdfium_c.FPDFText_HasUnicodeMapError(raw, index) == 1]
     if not unmapped:
         return 0.0
-    asked = [index for index in range(0, count, step) if not pdfium_c.FPDFText_IsGenerated(text_page, index)]
+    asked = [index for index in range(0, count, step) if not pdfium_c.FPDFText_IsGenerated(raw, index)]
     return len(unmapped) / max(1, len(asked))
