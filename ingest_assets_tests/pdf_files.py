@@ -24,6 +24,28 @@ def build(objects: dict[int, bytes]) -> bytes:
     return out + tail % (max(objects) + 1, xref, max(objects) + 1, info, len(out))
 
 
+def build_compact(objects: dict[int, bytes]) -> bytes:
+    """Return a PDF of these objects, those without a stream inside an object stream, as most producers write today."""
+    inside = [number for number, content in objects.items() if b"stream" not in content]
+    holder, table = max(objects) + 1, max(objects) + 2
+    places, packed = b"", b""
+    for number in inside:
+        places += b"%d %d " % (number, len(packed))
+        packed += objects[number] + b"\n"
+    head = b"/Type/ObjStm/N %d/First %d/Filter/FlateDecode" % (len(inside), len(places))
+    written = {number: content for number, content in objects.items() if number not in inside}
+    written[holder] = stream(places + packed, head)
+    out, entries = b"%PDF-1.7\n", {number: (2, holder, index) for index, number in enumerate(inside)}
+    for number, content in written.items():
+        entries[number] = (1, len(out), 0)
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, content)
+    entries[table] = (1, len(out), 0)
+    rows = [entries.get(number, (0, 0, 0)) for number in range(table + 1)]
+    xref = b"".join(bytes([kind]) + place.to_bytes(4, "big") + index.to_bytes(2, "big") for kind, place, index in rows)
+    end = b"/Type/XRef/Size %d/W[1 4 2]/Root 1 0 R/Filter/FlateDecode" % (table + 1)
+    return out + b"%d 0 obj\n%s\nendobj\nstartxref\n%d\n%%%%EOF\n" % (table, stream(xref, end), len(out))
+
+
 def stream(content: bytes, extra: bytes = b"/Filter/FlateDecode") -> bytes:
     """Return a stream object, deflated unless told otherwise."""
     return packed_stream(zlib.compress(content) if b"Flate" in extra else content, extra)

@@ -15,7 +15,7 @@ from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract import extract
 from ingest_assets.records import Extracted
 from ingest_assets.settings import ExtractSettings
-from ingest_assets_tests.pdf_files import build, lines, packed_stream, pages, stream
+from ingest_assets_tests.pdf_files import build, build_compact, lines, packed_stream, pages, stream
 
 SETTINGS = ExtractSettings(min_characters=1)
 TEXT = "Call the duty engineer before opening valve seven."
@@ -188,3 +188,29 @@ def test_pages_without_anything_on_them_are_an_empty_document() -> None:
     nested[2] = b"<</Type/Pages/Count 0/Kids[8 0 R]>>"
     nested[8] = b"<</Type/Pages/Count 0/Kids[]/Parent 2 0 R>>"
     assert reason(build(nested)) is Reason.EMPTY_DOCUMENT
+
+
+def test_letters_scaled_beyond_every_number_are_read() -> None:
+    """Damage repeats what scales a page until the size of its letters is no number."""
+    scaled = b"999999999 0 0 999999999 0 0 cm " * 8
+    found = read(build(pages(lines(TEXT), scaled + lines("Keep clear of the gate"))))
+    assert [found.text[page.char_start : page.char_end] for page in found.pages] == [TEXT, "Keep clear of the gate"]
+
+
+def test_a_compact_file_says_the_same() -> None:
+    """Pages that stand in an object stream, with arrays and notes, are read and judged like any other."""
+    objects = pages(lines(TEXT), lines("Second page"), lines("Third page"))
+    for number in (20, 22, 24):
+        resources = objects[number].partition(b"/Resources")[2].rpartition(b"/Contents")[0]
+        objects[number + 100] = resources
+        objects[number] = objects[number].replace(resources, b" %d 0 R" % (number + 100))
+    objects[22] = objects[22].replace(b"/Contents 23 0 R", b"/Contents[23 0 R 25 0 R]/Annots[8 0 R]")
+    objects[8] = b"<</Type/Annot/Subtype/FreeText/Rect[72 600 300 620]/DA(/F1 9 Tf)/Contents(Check the seal first)>>"
+    found, usual = read(build_compact(objects)), read(build(objects))
+    assert (found.text, found.pages) == (usual.text, usual.pages)
+    assert "Check the seal first" in found.text
+    objects[8] = b"<</Type/Annot/Subtype/Link/Rect[72 600 300 620]>>"
+    objects[25] = packed_stream(BOMB, b"/Filter/FlateDecode")
+    assert reason(build_compact(objects)) is Reason.TOO_LARGE
+    objects[25] = packed_stream(b"no stream that unpacks", b"/Filter/FlateDecode")
+    assert reason(build_compact(objects)) is Reason.CORRUPT

@@ -21,6 +21,7 @@ class Letters:
 
     def __init__(self, text_page: pdfium.PdfTextPage, text: str) -> None:
         self.text_page = text_page
+        self.has_pairs = len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)  # pdfium counts those twice
         self._raw = text_page.raw
         self._size = len(text)
         # Both counts grow together, so that they are the same everywhere where they are at the end.
@@ -43,7 +44,7 @@ def with_whole_rows(letters: Letters, text: str) -> str:
 
     A cell that holds one digit is the usual case.
     """
-    if not text.isascii() and max(text) > "\uffff":  # positions of pdfium count those twice
+    if letters.has_pairs:
         return text
     parts, copied = [], 0
     for match in _LONELY.finditer(text):

@@ -12,6 +12,7 @@ from pypdf import PdfReader
 from pypdf.generic import (
     ArrayObject,
     DictionaryObject,
+    EncodedStreamObject,
     IndirectObject,
     NameObject,
     NullObject,
@@ -31,6 +32,13 @@ _REFERENCES = regex.compile(rb"\[?+(?:\s*+\d{1,9}\s++\d{1,5}\s++R\b)*+\s*+\]?+\s
 _REFERENCE = re.compile(rb"(\d+)\s+(\d+)")
 _PAGE_KEYS = {key[1:].encode(): NameObject(key) for key in ("/Contents", "/Resources", "/Annots")}
 _TYPE, _PAGE = NameObject("/Type"), NameObject("/Page")
+# The head of a stream that is nothing but packed: what the content of most pages is.
+_PACKED = regex.compile(
+    rb"\s*+(\d{1,9})\s++(\d{1,5})\s++obj\s*+<<\s*+(?:/Length\s++(\d{1,9})\s*+/Filter\s*+/FlateDecode"
+    rb"|/Filter\s*+/FlateDecode\s*+/Length\s++(\d{1,9}))\s*+>>\s*+stream\r?\n"
+)
+_PACKED_END = re.compile(rb"\s*+endstream\b")
+_FILTER, _FLATE = NameObject("/Filter"), NameObject("/FlateDecode")
 
 # Their warnings quote what they found in the file.
 for _name in ("pypdf", "pypdfium2"):
@@ -38,12 +46,37 @@ for _name in ("pypdf", "pypdfium2"):
 
 
 class LazyReader(PdfReader):
-    """Reads single objects of an object stream, where pypdf parses all of it to give one."""
+    """Reads single objects of an object stream, where pypdf parses all of it to give one; plain objects at a glance."""
 
     def __init__(self, stream: BytesIO) -> None:
         self._unpacked: dict[int, tuple[BytesIO, dict[int, int]]] = {}
         self._unpacked_bytes = 0
+        self._data = stream.getbuffer()
         super().__init__(stream)
+
+    def get_object(self, indirect_reference: int | IndirectObject) -> PdfObject | None:
+        """Return an object of the file, None for one that is missing."""
+        found = self._read_packed(indirect_reference) if isinstance(indirect_reference, IndirectObject) else None
+        return super().get_object(indirect_reference) if found is None else found
+
+    def _read_packed(self, reference: IndirectObject) -> StreamObject | None:
+        """Return a stream that is nothing but packed and ends where it says, None for any other object."""
+        number, generation = reference.idnum, reference.generation
+        start = self.xref.get(generation, {}).get(number)
+        is_known = (generation, number) in self.resolved_objects or number in self.xref_objStm
+        if start is None or is_known or self.is_encrypted or self.xref_free_entry.get(generation, {}).get(number):
+            return None
+        head = _PACKED.match(self._data, start)
+        if head is None or (int(head[1]), int(head[2])) != (number, generation):
+            return None
+        end = head.end() + int(head[3] or head[4])
+        if not _PACKED_END.match(self._data, end):
+            return None
+        found = EncodedStreamObject()
+        found._data = bytes(self._data[head.end() : end])  # noqa: SLF001 - set_data() would pack it once more
+        found[_FILTER] = _FLATE
+        self.cache_indirect_object(generation, number, found)
+        return found
 
     def _get_object_from_stream(self, indirect_reference: IndirectObject) -> PdfObject:
         number = indirect_reference.idnum
