@@ -24,12 +24,13 @@ class Letters:
         self.has_pairs = len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)  # pdfium counts those twice
         self._raw = text_page.raw
         self._size = len(text)
+        self._rect = pdfium_c.FS_RECTF()
         # Both counts grow together, so that they are the same everywhere where they are at the end.
         self._is_counted_alike = bool(text) and self._counted(len(text) - 1) == len(text) - 1
 
     def box(self, position: int) -> Box | None:
         """Return the box of a letter, as high as its font, None where there is none."""
-        box = pdfium_c.FS_RECTF()
+        box = self._rect
         is_known = self._is_counted_alike and 0 <= position < self._size
         if not pdfium_c.FPDFText_GetLooseCharBox(self._raw, position if is_known else self._counted(position), box):
             return None

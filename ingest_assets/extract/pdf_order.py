@@ -93,19 +93,20 @@ def _is_cropped(page: pdfium.PdfPage) -> bool:
 
 def _is_disordered(page: pdfium.PdfPage, letters: Letters, text: str) -> bool:
     """Tell from a few lines whether they jump up the page, other than to the top of the next column."""
-    starts, position = [], 0
+    filled, position = [], 0
     lines = text.split(LINE_END)
     if len(lines) < _FEWEST_LINES or len(text) < _SHORT_LINE * len(lines):
         return False  # notes of music, labels of a drawing
     if not text.isascii() and len(_RTL.findall(text[: _SAMPLE * _CELL])) > _SAMPLE:
         return False
     for line in lines:
-        if line.strip():
-            starts.append(position + len(line) - len(line.lstrip()))
+        if line and not line.isspace():
+            filled.append((position, line))
         position += len(line) + len(LINE_END)
-    step = max(1, len(starts) // _SAMPLE)
+    step = max(1, len(filled) // _SAMPLE)
+    starts = [start + len(line) - len(line.lstrip()) for start, line in filled[::step]]
     turn, crop = _turn(page, letters.text_page), page.get_cropbox()
-    places = [place for start in starts[::step] if (place := _place(letters, start, crop, turn)) is not None]
+    places = [place for start in starts if (place := _place(letters, start, crop, turn)) is not None]
     wide, high = page.get_width() * _SIDEWAYS, page.get_height() * _UPWARDS
     is_table_like = len(text) < _CELL * len(lines)
     jumps = [
