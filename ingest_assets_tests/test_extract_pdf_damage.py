@@ -214,3 +214,32 @@ def test_a_compact_file_says_the_same() -> None:
     assert reason(build_compact(objects)) is Reason.TOO_LARGE
     objects[25] = packed_stream(b"no stream that unpacks", b"/Filter/FlateDecode")
     assert reason(build_compact(objects)) is Reason.CORRUPT
+
+
+def test_a_form_that_draws_itself_many_times_is_refused() -> None:
+    """One form is enough for a picture that has no end; one that draws itself once ends by itself."""
+    drawn = pages(lines(TEXT) + b"/X Do", resources=b"/XObject<</X 8 0 R>>")
+    form = b"/Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources<</XObject<</X 8 0 R>>>>"
+    drawn[8] = packed_stream(b"/X Do ", form)
+    assert TEXT in read(build(drawn)).text
+    drawn[8] = packed_stream(b"/X Do " * 3_000, form)
+    assert reason(build(drawn)) is Reason.TOO_LARGE
+    drawn[8] = packed_stream(b"/X Do " * 3_000, form.partition(b"/Resources")[0])  # has those of the page
+    assert reason(build(drawn)) is Reason.TOO_LARGE
+
+
+def test_one_form_that_draws_another_very_often_is_refused() -> None:
+    """Two small streams are enough for more text than any page has."""
+    drawn = pages(lines(TEXT) + b"/X Do", resources=b"/XObject<</X 8 0 R>>")
+    form = b"/Type/XObject/Subtype/Form/BBox[0 0 612 792]/Resources<</Font<</F1 3 0 R>>/XObject<</Y 9 0 R>>>>"
+    drawn[8] = packed_stream(b"/Y Do " * 20_000, form)
+    drawn[9] = packed_stream(lines(TEXT) * 500, form)
+    assert reason(build(drawn)) is Reason.TOO_LARGE
+
+
+def test_a_lost_table_with_many_trailers_without_an_end_is_given_up() -> None:
+    """Damage repeats the start of a trailer, and each would be read to the end of the file."""
+    table = b"xref\n0 3\n0000000000 65535 f \n0000000015 00000 n \n0000000060 00000 n \n"
+    endless = (b"obj\n<</Type/Pages\n" + table + b"trailer\n<</Size 3/R") * 1_000
+    head = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 "
+    assert reason(head + endless + b"oot 1 0 R>>\nstartxref\n99\n%%EOF\n") is Reason.CORRUPT

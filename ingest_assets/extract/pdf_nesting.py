@@ -4,6 +4,8 @@ What does not belong here: the size of a single stream (pdf_guard.py).
 """
 
 import re
+from collections import Counter
+from dataclasses import dataclass, field
 
 from pypdf.generic import DictionaryObject, IndirectObject, StreamObject
 
@@ -11,38 +13,56 @@ from ingest_assets.extract.pdf_guard import CONTENT_LIMIT_BYTES, stream_filters,
 
 DRAWS_LIMIT = 20  # of one page or form, below which nothing is looked at
 _EXPANDED_LIMIT_BYTES = 4 * CONTENT_LIMIT_BYTES
-_DEPTH = 30  # pdfium draws no deeper
+_DEPTH = 30  # forms within forms, of which pdfium draws some more; one that draws itself goes as deep as it may
 _DRAW = re.compile(rb"/([^\s/<>\[\](){}%]+)\s+Do\b")
 
 
-def check_nesting(page: DictionaryObject, content: bytes) -> None:
-    """Raise DocumentRejected (`too_large`) where a page with all the forms it draws grows beyond its bound."""
-    if _expanded(content, page, {}, frozenset(), 0) > _EXPANDED_LIMIT_BYTES:
-        raise too_large("A page")
+@dataclass(frozen=True, slots=True)
+class _Content:
+    size_bytes: int = 0
+    drawn: tuple[tuple[IndirectObject, int], ...] = ()  # (form or picture, how often)
+    forms: DictionaryObject = field(default_factory=DictionaryObject)  # what can be drawn, by name
 
 
-def _expanded(
-    content: bytes, holder: DictionaryObject, known: dict[int, int], above: frozenset[int], depth: int
-) -> int:
-    """Return the bytes of a content with everything it draws."""
-    size = len(content)
-    forms = _forms(holder)
-    counts: dict[str, int] = {}
-    for match in _DRAW.finditer(content):
-        name = "/" + match[1].decode("latin-1")
-        counts[name] = counts.get(name, 0) + 1
-    for name, count in counts.items():
-        reference = forms.raw_get(name) if name in forms else None
-        if not isinstance(reference, IndirectObject) or reference.idnum in above or depth > _DEPTH:
-            continue
-        if reference.idnum not in known:
+class Nesting:
+    """The forms of one document."""
+
+    def __init__(self) -> None:
+        self._contents: dict[int, _Content] = {}
+        self._sizes: dict[tuple[int, int], int] = {}
+
+    def check(self, page: DictionaryObject, content: bytes) -> None:
+        """Raise DocumentRejected (`too_large`) where a page with all the forms it draws grows beyond its bound."""
+        if self._expanded(_read(content, page, DictionaryObject()), _DEPTH) > _EXPANDED_LIMIT_BYTES:
+            raise too_large("A page")
+
+    def _expanded(self, content: _Content, depth: int) -> int:
+        """Return the bytes of a content with everything it draws; one that draws itself ends at the depth."""
+        size_bytes = content.size_bytes
+        for reference, count in content.drawn if depth else ():
+            known = (reference.idnum, depth)
+            if known not in self._sizes:
+                self._sizes[known] = self._expanded(self._form(reference, content.forms), depth - 1)
+            size_bytes += count * self._sizes[known]
+        return size_bytes
+
+    def _form(self, reference: IndirectObject, inherited: DictionaryObject) -> _Content:
+        if reference.idnum not in self._contents:
             form = reference.get_object()
-            known[reference.idnum] = 0
+            found = _Content()
             if isinstance(form, StreamObject) and form.get("/Subtype") == "/Form":
                 inner = unpacked(bytes(form._data), stream_filters(form))  # noqa: SLF001 - get_data() would inflate it without our bounds
-                known[reference.idnum] = _expanded(inner, form, known, above | {reference.idnum}, depth + 1)
-        size += count * known[reference.idnum]
-    return size
+                found = _read(inner, form, inherited)
+            self._contents[reference.idnum] = found
+        return self._contents[reference.idnum]
+
+
+def _read(content: bytes, holder: DictionaryObject, inherited: DictionaryObject) -> _Content:
+    forms = _forms(holder) if "/Resources" in holder else inherited
+    counts = Counter("/" + match[1].decode("latin-1") for match in _DRAW.finditer(content))
+    named = [(forms.raw_get(name), count) for name, count in counts.items() if name in forms]
+    drawn = tuple((reference, count) for reference, count in named if isinstance(reference, IndirectObject))
+    return _Content(len(content), drawn, forms)
 
 
 def _forms(holder: DictionaryObject) -> DictionaryObject:

@@ -5,6 +5,7 @@ What does not belong here: what the objects mean (pdf_structure.py).
 
 import logging
 import re
+from collections.abc import Iterable
 from io import BytesIO
 
 import regex
@@ -23,6 +24,7 @@ from pypdf.generic import (
 )
 
 _KEPT_BYTES = 64 * 1024 * 1024  # of inflated object streams
+_TRAILERS_SHARE = 2  # of the file's bytes that are read for its trailers, where its table is lost
 # A dictionary of nothing but names, numbers, references and arrays of these two: what most pages are.
 _PLAIN = regex.compile(
     rb"\s*+<<(?:\s*+/[A-Za-z]++\s*+(?:/[A-Za-z]++|-?+[\d.]++(?:\s++\d++\s++R\b)?+|\[[-\d.\sR]*+\]))*+\s*+>>"
@@ -51,6 +53,7 @@ class LazyReader(PdfReader):
     def __init__(self, stream: BytesIO) -> None:
         self._unpacked: dict[int, tuple[BytesIO, dict[int, int]]] = {}
         self._unpacked_bytes = 0
+        self._file = stream
         self._data = stream.getbuffer()
         super().__init__(stream)
 
@@ -77,6 +80,15 @@ class LazyReader(PdfReader):
         found[_FILTER] = _FLATE
         self.cache_indirect_object(generation, number, found)
         return found
+
+    def _find_pdf_trailers(self, data: bytes) -> Iterable[int]:  # type: ignore[override]  # of the class, where it has no file
+        """Yield the places of trailers, the newest first: each that never ends is read to the end of the file."""
+        allowed_bytes = _TRAILERS_SHARE * len(data)
+        for position in reversed(list(super()._find_pdf_trailers(data))):
+            yield position
+            allowed_bytes -= self._file.tell() - position
+            if allowed_bytes < 0:
+                return
 
     def _get_object_from_stream(self, indirect_reference: IndirectObject) -> PdfObject:
         number = indirect_reference.idnum

@@ -25,13 +25,12 @@ from ingest_assets.extract.pdf_guard import (
     too_large,
     unpacked,
 )
-from ingest_assets.extract.pdf_nesting import DRAWS_LIMIT, check_nesting
+from ingest_assets.extract.pdf_nesting import DRAWS_LIMIT, Nesting
 from ingest_assets.extract.pdf_reader import LazyReader
 
 TOTAL_LIMIT_BYTES = 1024 * 1024 * 1024  # inflated, of all pages
 PAGE_LIMIT = 20_000
 PARTS_LIMIT = 20_000  # streams that make up one page
-_DEEP = 3  # forms that draw several others, which together may grow without bound
 _HEAD_BYTES = 4096  # of a stream's dictionary
 
 
@@ -92,9 +91,10 @@ def _structure(reader: PdfReader, data: bytes, streams: Streams) -> Structure:
     root = reader.trailer["/Root"]
     if not isinstance(root, DictionaryObject):
         raise TypeError
-    is_deep = streams.deep_forms >= _DEEP or (reader.is_encrypted and streams.forms >= _DEEP)
+    # One form that draws others several times is enough: one of these may be itself.
+    is_deep = streams.deep_forms > 0 or (reader.is_encrypted and streams.forms > 0)
     has_notes = streams.has_notes or reader.is_encrypted
-    lost, annotated, total, has_actual_text, count = [], set(), 0, False, 0
+    nesting, lost, annotated, total, has_actual_text, count = Nesting(), [], set(), 0, False, 0
     for count, page in enumerate(_pages(root), start=1):
         content = Inflated(is_whole=False) if page is None else _content(page, b"" if reader.is_encrypted else data)
         total += content.size_bytes
@@ -106,7 +106,7 @@ def _structure(reader: PdfReader, data: bytes, streams: Streams) -> Structure:
         if total > TOTAL_LIMIT_BYTES:
             raise too_large("The pages")
         if page is not None and content.draws and (is_deep or content.draws > DRAWS_LIMIT):
-            check_nesting(page, _whole_content(page))
+            nesting.check(page, _whole_content(page))
     form = _dictionary(root, "/AcroForm")
     return Structure(
         page_count=count,
