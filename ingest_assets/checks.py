@@ -1,81 +1,19 @@
-"""Checks: counts from the database become verdicts. Plain functions, run by Dagster, by `run` and by `verify`.
+"""Checks: counts from the database become findings. Plain functions, run by Dagster, by `run` and by `verify`.
 
-What does not belong here: Dagster's names for a result (`defs/`), and telling anybody (alerts).
-Counts are exact; the table of offenders is capped.
+What does not belong here: what a check is (`verdicts.py`), Dagster's names for a result (`defs/`), and telling anybody
+(alerts). After a run its own documents are looked at in full and the corpus by counters; alone and on a schedule,
+everything is.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any
 
 from psycopg.rows import DictRow
 
-from ingest_assets.database import Database, one, row, rows
+from ingest_assets.database import Connection, one, row, rows, run
 from ingest_assets.discovery import staged_listing
-from ingest_assets.models import live_models
-from ingest_assets.source import Source
-
-OFFENDERS = 20
-
-
-@dataclass(frozen=True, slots=True)
-class CheckContext:
-    """What checks look at."""
-
-    database: Database
-    source: Source
-    deletion_grace_seconds: float
-    run_id: str | None = None  # the run that has just ended; None looks at recent runs
-    lists_source: bool = False  # list the source now, rather than trust the last complete listing
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The result of one check."""
-
-    check: str
-    asset: str
-    passed: bool
-    severity: Literal["ERROR", "WARN"]
-    summary: str  # one sentence for people
-    counts: dict[str, int] = field(default_factory=dict)
-    offenders: tuple[dict[str, Any], ...] = ()  # capped; `counts` are exact
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check: what it is called, what it belongs to, and what somebody who sees it fail should know."""
-
-    name: str
-    asset: str
-    severity: Literal["ERROR", "WARN"]
-    meaning: str
-    remedy: str
-    judge: Callable[[CheckContext], "Finding"]
-
-    def run(self, context: CheckContext) -> Verdict:
-        """Judge the database now."""
-        found = self.judge(context)
-        summary = found.good if not found.offenders else found.bad
-        return Verdict(
-            self.name,
-            self.asset,
-            passed=not found.offenders,
-            severity=self.severity,
-            summary=summary,
-            counts={**found.counts, "offenders": len(found.offenders)},
-            offenders=tuple(dict(item) for item in found.offenders[:OFFENDERS]),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check found: no offender means that it passes."""
-
-    offenders: Sequence[DictRow]
-    good: str
-    bad: str
-    counts: dict[str, int] = field(default_factory=dict)
+from ingest_assets.models import ModelVersion, live_models
+from ingest_assets.verdicts import Check, CheckContext, Finding, Verdict
 
 
 def run_checks(context: CheckContext) -> list[Verdict]:
@@ -119,7 +57,7 @@ def _listed_last(context: CheckContext) -> tuple[list[DictRow], dict[str, int]]:
 
 def _no_empty_success(context: CheckContext) -> Finding:
     with context.database.connection() as connection:
-        offenders = rows(connection, "documents_without_chunks")
+        offenders = rows(connection, "documents_without_chunks", document_ids=context.document_ids)
     return Finding(
         offenders,
         good="Every document with text has chunks.",
@@ -128,40 +66,69 @@ def _no_empty_success(context: CheckContext) -> Finding:
 
 
 def _count_reconciliation(context: CheckContext) -> Finding:
-    with context.database.connection() as connection:
+    models = live_models(context.database)
+
+    def look(connection: Connection) -> Finding:
+        run(connection, "raise_work_memory")
         unbalanced = rows(connection, "unbalanced_runs", run_id=context.run_id)
-        unreconciled = rows(connection, "unreconciled_documents")
+        unreconciled = rows(connection, "unreconciled_documents", document_ids=context.document_ids)
         unserved = rows(connection, "unserved_documents")
-        corpus = rows(connection, "corpus_counts")
-    offenders = [{**item, "problem": "the run's units do not add up to its plan"} for item in unbalanced]
-    offenders += [{**item, "problem": "chunks without exactly one of vector and dead letter"} for item in unreconciled]
-    offenders += [{**item, "problem": "covered, but another generation is published"} for item in unserved]
-    counts = {
-        f"{name} at {item['version']}": item[name]
-        for item in corpus
-        for name in ("chunks", "vectors", "pending_documents")
-    }
-    return Finding(
-        offenders,
-        good="Every chunk of every covered document has exactly one of vector and dead letter.",
-        bad=f"{len(offenders)} runs or documents do not add up.",
-        counts=counts,
-    )
+        corpus = {model.version: _corpus(connection, model) for model in models}
+        offenders = [
+            *_marked(unbalanced, "the run's units do not add up to its plan"),
+            *_marked(unreconciled, "chunks without exactly one of vector and dead letter"),
+            *_marked(unserved, "covered, but another generation is published"),
+            *_miscounted(corpus, explained={item["version"] for item in (*unreconciled, *unserved)}),
+        ]
+        return Finding(
+            offenders,
+            good="Every chunk of every covered document has exactly one of vector and dead letter.",
+            bad=f"{len(offenders)} runs, documents or versions do not add up.",
+            counts={f"{name} at {version}": found[name] for version, found in corpus.items() for name in found},
+        )
+
+    return context.database.transact(look)
+
+
+def _marked(found: Sequence[DictRow], problem: str, **more: Any) -> list[DictRow]:
+    return [{**item, **more, "problem": problem} for item in found]
+
+
+def _corpus(connection: Connection, model: ModelVersion) -> dict[str, int]:
+    names = {"serving": model.serving, "vectors": model.vectors}
+    [found] = rows(connection, "count_corpus", names, version=model.version)
+    return {name: int(count) for name, count in found.items()}
+
+
+def _miscounted(corpus: dict[str, dict[str, int]], explained: set[str]) -> list[DictRow]:
+    """Return versions whose rows cannot be right although no document that was looked at says why."""
+    offenders: list[DictRow] = []
+    for version in corpus.keys() - explained:
+        served, published, vectors = (corpus[version][name] for name in ("served", "published", "vectors"))
+        if served != published or vectors < published:
+            problem = f"publications name {published} chunks; {served} rows are served, {vectors} vectors exist"
+            offenders.append({"document": "", "version": version, "problem": problem})
+    return offenders
 
 
 def _hash_freshness(context: CheckContext) -> Finding:
-    models = live_models(context.database)
-    with context.database.connection() as connection:
-        offenders = [{**item, "problem": "the vector is of another text"} for item in rows(connection, "stale_vectors")]
-        offenders += [
-            {**item, "problem": "the chunks are of another text"} for item in rows(connection, "stale_chunks")
+    models, documents = live_models(context.database), context.document_ids
+
+    def look(connection: Connection) -> list[DictRow]:
+        run(connection, "raise_work_memory")
+        vectors = rows(connection, "stale_vectors", document_ids=documents)
+        chunks = rows(connection, "stale_chunks", document_ids=documents)
+        found = [
+            *_marked(vectors, "the vector is of another text"),
+            *_marked(chunks, "the chunks are of another text"),
         ]
         for model in models:
-            found = rows(connection, "stale_serving_rows", {"serving": model.serving}, version=model.version)
-            offenders += [
-                {**item, "version": model.version, "problem": "the served rows differ from the chunks"}
-                for item in found
-            ]
+            parameters = {"version": model.version, "document_ids": documents}
+            served = rows(connection, "stale_serving_rows", {"serving": model.serving}, **parameters)
+            found += _marked(served, "the served rows differ from the chunks", version=model.version)
+        return found
+
+    offenders = context.database.transact(look)
     return Finding(
         offenders,
         good="Vectors, chunks and served rows are of today's text.",
@@ -196,6 +163,7 @@ CHECKS = (
         "No document counts as indexed while it has text and no chunk.",
         "Materialize the offenders' partitions of `documents` and `chunks` again.",
         _no_empty_success,
+        is_by_document=True,
     ),
     Check(
         "count_reconciliation",
@@ -204,6 +172,7 @@ CHECKS = (
         "A run's units add up to its plan; each chunk of a covered document has one of vector and dead letter.",
         "`ingest-assets status DOCUMENT` shows an offender; materialize its `chunk_vectors` partition again.",
         _count_reconciliation,
+        is_by_document=True,
     ),
     Check(
         "hash_freshness",
@@ -212,6 +181,7 @@ CHECKS = (
         "Vectors are of the text that their chunks hold now, chunks of their document's text, served rows of chunks.",
         "Rows were changed by hand: materialize the offenders again, `documents` first, then `chunk_vectors`.",
         _hash_freshness,
+        is_by_document=True,
     ),
     Check(
         "unresolved_dead_letters",

@@ -7,10 +7,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ingest_assets.checks import CHECKS, CheckContext, Verdict
-from ingest_assets.database import Database
+from ingest_assets.checks import CHECKS
+from ingest_assets.database import Database, rows
 from ingest_assets.settings import SourceSettings
 from ingest_assets.source import Source, open_source
+from ingest_assets.verdicts import CheckContext, Verdict
 from ingest_assets_tests.corpus import IngestedCorpus, ingest_corpus
 from ingest_assets_tests.texts import paragraphs
 
@@ -181,3 +182,76 @@ def test_checks_do_not_write_into_the_source(ask: Ask, corpus: IngestedCorpus) -
     before = {path: path.stat().st_mtime_ns for path in Path(corpus.folder).iterdir()}
     ask("source_reconciliation")
     assert {path: path.stat().st_mtime_ns for path in Path(corpus.folder).iterdir()} == before
+
+
+@pytest.fixture
+def after_run(broken: Database, source: Source) -> Ask:
+    """Run one check as a run of some documents does at its end."""
+
+    def run(name: str, *source_keys: str) -> Verdict:
+        with broken.connection() as connection:
+            found = rows(connection, "ids_of_partitions", partition_keys=list(source_keys))
+        documents = tuple(item["document_id"] for item in found)
+        context = CheckContext(broken, source, deletion_grace_seconds=0, run_id="a run", documents=documents)
+        return next(check for check in CHECKS if check.name == name).run(context)
+
+    return run
+
+
+OF_ONE = "(SELECT chunk_id FROM ingest.chunks JOIN ingest.documents USING (document_id) WHERE source_key = '1.md')"
+SPOIL = f"UPDATE ingest.chunks SET text = '!' || text WHERE chunk_id IN {OF_ONE}"
+BREAK = {
+    "hash_freshness": SPOIL,
+    "no_empty_success": f"DELETE FROM ingest.chunks WHERE chunk_id IN {OF_ONE}",
+    "count_reconciliation": f"DELETE FROM ingest.chunk_vectors WHERE chunk_id IN {OF_ONE}",
+}
+
+
+def test_after_a_run_its_documents_are_looked_at_and_the_verdict_says_so(
+    ask: Ask, after_run: Ask, broken: Database
+) -> None:
+    """A run of one document does not read the whole corpus, and nobody is told that it did."""
+    change(broken, SPOIL)
+    assert after_run("hash_freshness", "0.md").passed
+    assert after_run("hash_freshness", "0.md").scope == "1 documents in full, the corpus by counters"
+    assert not after_run("hash_freshness", "0.md", "1.md").passed
+    assert ask("hash_freshness").scope == "everything"
+
+
+@pytest.mark.parametrize("check", BREAK)
+def test_a_run_of_other_documents_does_not_turn_a_check_green(
+    ask: Ask, after_run: Ask, broken: Database, check: str
+) -> None:
+    """What was found wrong is looked at again after every run, until it is right."""
+    change(broken, BREAK[check])
+    assert not ask(check).passed
+    assert after_run(check, "0.md").offenders[0]["document"] == "1.md"
+    with broken.connection() as connection:
+        [one] = connection.execute("SELECT document_id FROM ingest.documents WHERE source_key = '1.md'").fetchall()
+    for table in ("ingest.documents", "serving.publications", "serving.index_1"):
+        change(broken, f"DELETE FROM {table} WHERE document_id = '{one['document_id']}'")
+    assert after_run(check, "0.md").passed
+
+
+@pytest.mark.parametrize("table", ["ingest.chunk_vectors", "serving.index_1"])
+def test_after_a_run_lost_rows_of_any_document_are_seen_by_counting(
+    after_run: Ask, broken: Database, table: str
+) -> None:
+    """Rows that nobody looked at are counted."""
+    change(broken, f"DELETE FROM {table} WHERE chunk_id = (SELECT chunk_id FROM {table} LIMIT 1)")
+    [offender] = after_run("count_reconciliation").offenders
+    assert offender["version"] == "wordllama-256-v1"
+    assert "publications name" in offender["problem"]
+
+
+def test_more_known_offenders_than_are_looked_at_again_keep_a_check_red(after_run: Ask, broken: Database) -> None:
+    """A bound on the work after a run is no bound on the truth."""
+    change(
+        broken,
+        "INSERT INTO ingest.check_offenders (check_name, document_id)"
+        " SELECT 'hash_freshness', gen_random_uuid() FROM generate_series(1, 1500)",
+    )
+    verdict = after_run("hash_freshness", "0.md")
+    assert (verdict.passed, verdict.counts["offenders"]) == (False, 500)
+    assert "500 more were wrong before" in verdict.offenders[0]["problem"]
+    assert after_run("hash_freshness", "0.md").passed

@@ -55,6 +55,7 @@ def test_every_statement_prepares_against_the_migrated_schema(declared: Database
             connection.execute(statement(staging))
         text = statement(name, **identifiers).as_string(connection)
         if re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", text):
+            text = statement(name, **{**identifiers, "vectors": model.vectors}).as_string(connection)
             connection.execute(f"PREPARE probe AS {_prepared(text)}; DEALLOCATE probe".encode())
         elif text.startswith("COPY"):
             with connection.cursor().copy(text.encode()):

@@ -163,7 +163,8 @@ def search(
 @app.command(epilog="Examples: `ingest-assets verify` · `ingest-assets verify --json`")
 def verify(as_json: JSON = False) -> None:
     """Run every check in full, now. Exit 1 when one fails."""
-    from ingest_assets.checks import CheckContext, run_checks
+    from ingest_assets.checks import run_checks
+    from ingest_assets.verdicts import CheckContext
 
     with platform_or_leave(as_json=as_json) as platform:
         context = CheckContext(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest_assets.checks import Verdict
 from ingest_assets.cli.context import JSON, platform_or_leave
 from ingest_assets.cli.output import console, errors, print_json, print_table, progress_shown
 from ingest_assets.status import totals
+from ingest_assets.verdicts import Verdict
 
 if TYPE_CHECKING:
     from ingest_assets.defs.passes import PassResult
@@ -59,7 +59,13 @@ def verdicts_as_json(verdicts: list[Verdict]) -> list[dict[str, Any]]:
             "asset": verdict.asset,
             "passed": verdict.passed,
             "severity": verdict.severity,
-            "metadata": {"summary": verdict.summary, **verdict.counts, "sample": list(verdict.offenders)},
+            "metadata": {
+                "summary": verdict.summary,
+                "scope": verdict.scope,
+                **({} if verdict.passed else {"remedy": verdict.remedy}),
+                **verdict.counts,
+                "sample": list(verdict.offenders),
+            },
         }
         for verdict in verdicts
     ]
@@ -74,6 +80,7 @@ def print_verdicts(verdicts: list[Verdict]) -> None:
             columns = list(dict.fromkeys(name for item in verdict.offenders for name in item))
             lines = [tuple(item.get(name) for name in columns) for item in verdict.offenders]  # type: ignore[misc]
             print_table(f"{verdict.check}: {verdict.summary}", columns, lines)
+            console.print(verdict.remedy, highlight=False)
 
 
 def print_totals(found: dict[str, Any]) -> None:
@@ -111,7 +118,7 @@ def _execute(
 
 
 def _as_json(result: "PassResult") -> dict[str, Any]:
-    return {**asdict(result), "checks": verdicts_as_json(result.checks)}
+    return asdict(result) | {"documents": len(result.documents), "checks": verdicts_as_json(result.checks)}
 
 
 def _print(result: "PassResult", found: dict[str, Any]) -> None:

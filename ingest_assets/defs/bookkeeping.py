@@ -14,7 +14,8 @@ import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, EventLogEntry
 from dagster._core.events import AssetMaterializationPlannedData, EventSpecificData, StepMaterializationData
 
-from ingest_assets.checks import Verdict
+from ingest_assets.defs.check_metadata import check_metadata
+from ingest_assets.verdicts import Verdict
 
 
 @dataclass(slots=True)
@@ -86,22 +87,6 @@ def check_evaluation(verdict: Verdict) -> dg.AssetCheckEvaluation:
         description=verdict.summary,
         metadata=check_metadata(verdict),
     )
-
-
-def check_metadata(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict's counts and its capped table of offenders as metadata."""
-    metadata: dict[str, Any] = dict(verdict.counts)
-    if verdict.offenders:
-        names = list(dict.fromkeys(name for item in verdict.offenders for name in item))
-        metadata["sample"] = dg.MetadataValue.table(
-            records=[dg.TableRecord({name: _cell(item.get(name)) for name in names}) for item in verdict.offenders],
-            schema=dg.TableSchema([dg.TableColumn(name) for name in names]),
-        )
-    return metadata
-
-
-def _cell(value: Any) -> Any:
-    return value if isinstance(value, str | int | float | bool) else "" if value is None else str(value)
 
 
 def _entry(

@@ -1,4 +1,4 @@
-"""Jobs that are not materializations: carrying out deletions.
+"""Jobs that are not materializations: carrying out deletions, and looking at everything on a schedule.
 
 What does not belong here: assets' own runs, which need no job of their own.
 """
@@ -27,3 +27,18 @@ def confirm_and_delete(context: dg.OpExecutionContext, config: DocumentsConfig, 
 def delete_documents_job() -> None:
     """Carry out deletions."""
     confirm_and_delete()
+
+
+check_everything_job = dg.define_asset_job(
+    "check_everything",
+    selection=dg.AssetSelection.all_asset_checks(),
+    description="Every check in full, over the whole corpus; lists the source anew.",
+)
+
+check_everything_schedule = dg.ScheduleDefinition(
+    name="check_everything",
+    job=check_everything_job,
+    cron_schedule="17 */6 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="After a run, checks look at its documents only; this looks at all of them, every six hours.",
+)

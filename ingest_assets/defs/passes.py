@@ -12,7 +12,7 @@ from typing import Any
 import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 
-from ingest_assets.checks import Verdict, run_checks
+from ingest_assets.checks import run_checks
 from ingest_assets.chunk import chunker_version
 from ingest_assets.defs.bookkeeping import spent
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
@@ -28,6 +28,7 @@ from ingest_assets.extract import extractor_version
 from ingest_assets.ledger import count_pass, pass_spend
 from ingest_assets.models import ModelVersion, declare_models, lane_of, live_models
 from ingest_assets.platform import Platform
+from ingest_assets.verdicts import Verdict
 
 CLAIM_POLL_SECONDS = 1.0
 
@@ -48,6 +49,7 @@ class PassResult:
     discovery: Discovery
     replaced_runs: list[str]  # dead runs that were reported as failed
     run_ids: list[str] = field(default_factory=list)
+    documents: set[str] = field(default_factory=set)  # partition keys of the runs' documents
     ingested: int = 0
     rejected: int = 0
     deleted: int = 0
@@ -104,7 +106,7 @@ class Pass:
             self._delete(result)
         self._count(result)
         with _timed(result, "checks"):
-            result.checks = run_checks(check_context(platform, None))
+            result.checks = run_checks(check_context(platform, None, result.documents))
         return result
 
     def _models(self) -> list[ModelVersion]:
@@ -170,6 +172,7 @@ class Pass:
         """Execute one run; False where it stopped before its end."""
         executed = execute(self.definitions, self.instance, self.platform.database, due)
         result.run_ids.append(executed.run_id)
+        result.documents.update(due.keys)
         failures = [] if executed.success else _failures(executed)
         result.failed_runs += failures
         return not failures

@@ -6,14 +6,14 @@ whatever happens.
 """
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
 
 import dagster as dg
 import psycopg
 
-from ingest_assets.checks import CheckContext, run_checks
+from ingest_assets.checks import run_checks
 from ingest_assets.database import rows
 from ingest_assets.defs.bookkeeping import PartitionRecord, record_checks, record_materialized, record_planned
 from ingest_assets.defs.keys import (
@@ -39,6 +39,7 @@ from ingest_assets.progress import Progress, report
 from ingest_assets.recording import DocumentOutcome
 from ingest_assets.records import Lane
 from ingest_assets.settings import ModelSettings
+from ingest_assets.verdicts import CheckContext
 
 CAUSE = "cause"  # metadata of a failure that is not about single documents
 DOCUMENTS_PER_RECORD = 100  # what a killed run has done stays marked as done, but for the last so many
@@ -56,7 +57,7 @@ def run_ingest(
     keys = document_keys(context, config)
     outcomes: list[DocumentOutcome] = []
     recorded = 0
-    with _reported(context, platform):
+    with _reported(context, platform, keys):
         if is_named_in_config(config):
             record_planned(context, context.selected_asset_keys, keys)
         try:
@@ -91,7 +92,7 @@ def run_embedding(
     """
     by_version = document_keys_by_version(context, config)
     failed: list[str] = []
-    with _reported(context, platform) as held:
+    with _reported(context, platform, {key for keys in by_version.values() for key in keys}) as held:
         if is_named_in_config(config):
             partitions = [document_version(key, config.version) for key in config.keys]
             record_planned(context, context.selected_asset_keys, partitions)
@@ -197,14 +198,16 @@ def _model(platform: Platform, version: str) -> tuple[ModelVersion, ModelSetting
 
 
 @contextmanager
-def _reported(context: dg.AssetExecutionContext | dg.OpExecutionContext, platform: Platform) -> Iterator[Lease]:
+def _reported(
+    context: dg.AssetExecutionContext | dg.OpExecutionContext, platform: Platform, keys: Collection[str]
+) -> Iterator[Lease]:
     """Hold the run's lease, store the results of the checks at the end in any case, and name our own errors."""
     try:
         with lease(platform.database, context.run.run_id) as held:
             try:
                 yield held
             finally:
-                record_checks(context, run_checks(check_context(platform, context.run.run_id)))
+                record_checks(context, run_checks(check_context(platform, context.run.run_id, keys)))
     except IngestError as error:
         context.log.debug(traceback.format_exc())
         raise dg.Failure(str(error), metadata={CAUSE: _cause(error)}, allow_retries=False) from error
@@ -216,7 +219,7 @@ def run_deletion(context: dg.OpExecutionContext, keys: Sequence[str], platform: 
     Raises:
         Failure: the source does not say whether an object is there.
     """
-    with _reported(context, platform):
+    with _reported(context, platform, keys):
         outcomes = delete_documents(platform.database, platform.source, keys, context.run.run_id)
         for done, outcome in enumerate(outcomes, start=1):
             context.log.info("%s: %s, %d rows removed", outcome.partition_key, outcome.result, outcome.removed_rows)
@@ -229,14 +232,20 @@ def _cause(error: IngestError) -> str:
     return "refused" if isinstance(error, Refused) else "embedding"
 
 
-def check_context(platform: Platform, run_id: str | None, *, lists_source: bool = False) -> CheckContext:
-    """Return what checks look at after a run, or (with `lists_source`) alone."""
+def check_context(platform: Platform, run_id: str | None, keys: Collection[str] | None = None) -> CheckContext:
+    """Return what checks look at after a run of some documents; without `keys` everything, listing the source anew."""
+    documents: tuple[UUID, ...] | None = None
+    if keys is not None:
+        with platform.database.connection() as connection:
+            found = rows(connection, "ids_of_partitions", partition_keys=list(keys))
+        documents = tuple(item["document_id"] for item in found)
     return CheckContext(
         platform.database,
         platform.source,
         platform.settings.source.deletion_grace_seconds,
         run_id=run_id,
-        lists_source=lists_source,
+        lists_source=keys is None,
+        documents=documents,
     )
 
 
