@@ -7,11 +7,20 @@ All character positions count Unicode code points of `Extracted.text`, zero-base
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Literal
 from uuid import UUID
 
 Lane = Literal["incremental", "backfill"]  # who waits for the work: readers, or nobody
 Origin = Literal["new", "changed", "re_embed"]  # why a text is sent: a new document, a changed one, a new version
+
+
+class SearchMode(StrEnum):
+    """How passages are found: by meaning, by words, or by both with reciprocal rank fusion."""
+
+    VECTOR = "vector"
+    KEYWORD = "keyword"
+    HYBRID = "hybrid"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from ingest_assets.errors import SettingsError
 SETTINGS_FILE = "ingest.toml"
 CONFIG_VARIABLE = "INGEST_CONFIG"  # path of the settings file, for processes that Dagster starts
 HARMLESS = re.compile(r"PATH|HOME|TMPDIR|LANG|LC_\w+|TZ|(LD|DYLD)_\w*PATH|TESSDATA_PREFIX|OMP_\w+|PYTHONDONTWRITE\w+")
+MOST_DIMENSIONS = 4000  # of a `halfvec` in an HNSW index of pgvector 0.8
 SECRET_KEYS = (("database", "url"), ("database", "dagster_url"), ("alerts", "urls"))
 
 Count = Annotated[int, Field(gt=0)]
@@ -102,7 +103,7 @@ class ModelSettings(_Section):
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,64}$")] = Field(description="the label")
     provider: Literal["local", "openai", "bedrock"] = Field(description="who embeds")
     model: str = Field(description="the provider's name of the model")
-    dimensions: Annotated[int, Field(gt=0, le=4000)] = Field(description="numbers in one vector")
+    dimensions: Annotated[int, Field(gt=0, le=MOST_DIMENSIONS)] = Field(description="numbers in one vector")
     base_url: str | None = Field(None, description="of an OpenAI-compatible server, or of a Bedrock endpoint")
     region: str | None = Field(None, description="AWS region of `bedrock`, where the AWS chain does not give it")
     account: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
@@ -127,6 +128,16 @@ class ModelSettings(_Section):
         if ".." in version:
             raise ValueError("must not contain '..'")
         return version
+
+    @field_validator("dimensions", mode="before")
+    @classmethod
+    def _dimensions_fit_an_index(cls, dimensions: Any) -> Any:
+        if isinstance(dimensions, int) and dimensions > MOST_DIMENSIONS:
+            raise ValueError(
+                f"{dimensions} are more than the {MOST_DIMENSIONS} that an index of pgvector holds; ask the model for "
+                "fewer (many shorten their vectors on request), or choose another"
+            )
+        return dimensions
 
     @property
     def gateway_key(self) -> str | None:

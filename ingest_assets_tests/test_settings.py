@@ -77,6 +77,10 @@ def test_an_unknown_variable_is_refused_too(tmp_path: Path, monkeypatch: pytest.
         ("[[models]]\nversion = 'a|b'\nprovider = 'local'\nmodel = 'm'\ndimensions = 3\n", "models.0.version"),
         ("[[models]]\nversion = 'a..b'\nprovider = 'local'\nmodel = 'm'\ndimensions = 3\n", "must not contain"),
         ("[[models]]\nversion = 'a'\nprovider = 'local'\nmodel = 'm'\ndimensions = -1\n", "models.0.dimensions"),
+        (
+            "[[models]]\nversion = 'a'\nprovider = 'openai'\nmodel = 'm'\ndimensions = 4096\n",
+            "4096 are more than the 4000",
+        ),
         ("[database]\nurl = 'postgresql://u:secret@h/d'\n", "INGEST_DATABASE__URL"),
         ("[source\n", "not valid TOML"),
     ],

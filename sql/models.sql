@@ -38,6 +38,7 @@ CREATE TABLE {serving} (
     page_start integer,
     page_end integer,
     metadata jsonb NOT NULL,
+    media_type text,
     tsv tsvector GENERATED ALWAYS AS (to_tsvector('simple', text)) STORED,
     embedding {embedding_type}({dimensions}) NOT NULL
 )
@@ -53,6 +54,14 @@ CREATE INDEX ON {serving} (document_id)
 -- name: index_serving_keywords
 -- Find words.
 CREATE INDEX ON {serving} USING gin (tsv)
+
+-- name: index_serving_keys
+-- Find documents by key, and by the beginning of a key.
+CREATE INDEX ON {serving} (source_key text_pattern_ops)
+
+-- name: index_serving_metadata
+-- Find documents by their properties.
+CREATE INDEX ON {serving} USING gin (metadata jsonb_path_ops)
 
 -- name: activate_first_model
 -- The first declared version serves from its first publication, unless another does.

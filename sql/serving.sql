@@ -27,9 +27,9 @@ DELETE FROM {serving} WHERE document_id = ANY (%(document_ids)s)
 -- name: insert_serving_rows
 -- Put the current generation of some documents into a version's retrieval index.
 INSERT INTO {serving} (chunk_id, document_id, generation, chunk_index, source_key, text, heading, page_start, page_end,
-    metadata, embedding)
+    metadata, media_type, embedding)
 SELECT c.chunk_id, d.document_id, d.generation, c.chunk_index, d.source_key, c.text, c.heading, c.page_start,
-    c.page_end, d.metadata, v.embedding
+    c.page_end, d.metadata, d.media_type, v.embedding
 FROM ingest.documents d JOIN ingest.chunks c USING (document_id, generation)
 JOIN ingest.chunk_vectors v ON v.chunk_id = c.chunk_id AND v.embedding_model_version = %(version)s
 WHERE d.document_id = ANY (%(document_ids)s)
@@ -55,8 +55,3 @@ SELECT d.document_id, %(version)s, d.generation, d.document_id = ANY (%(publishe
 FROM ingest.documents d WHERE d.document_id = ANY (%(document_ids)s)
 ON CONFLICT (document_id, embedding_model_version) DO UPDATE SET
     generation = excluded.generation, published = excluded.published, run_id = excluded.run_id, completed_at = now()
-
--- name: search_vectors
--- The nearest chunks of the retrieval index, best first.
-SELECT document, chunk_id, score, text, page_start, page_end, heading
-FROM serving.search(%(embedding)s, %(k)s, %(version)s)

@@ -10,13 +10,11 @@ from typing import Annotated
 
 import typer
 
-from ingest_assets.cli import db, dead_letters, dev, models, run
+from ingest_assets.cli import db, dead_letters, dev, models, run, search
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
-from ingest_assets.cli.output import console, leave, print_json, print_table
+from ingest_assets.cli.output import console, leave, pages_named, print_json, print_table
 from ingest_assets.errors import DocumentRejected, IngestError, Refused
 from ingest_assets.settings import CONFIG_VARIABLE
-
-TEXT_PREVIEW = 300
 
 app = typer.Typer(
     name="ingest-assets",
@@ -31,6 +29,7 @@ app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(models.app, name="models")
 app.command(name="run", epilog=run.EXAMPLES)(run.run)
 app.command(name="dev", epilog=dev.EXAMPLES)(dev.dev)
+app.command(name="search", epilog=search.EXAMPLES)(search.search)
 
 
 @app.callback()
@@ -134,32 +133,6 @@ def plan(
     )
 
 
-@app.command(
-    epilog='Examples: `ingest-assets search "how is the pump bled"` · `ingest-assets search "tariff" -k 3 --json`'
-)
-def search(
-    query: Annotated[str, typer.Argument(help="A question or words.")],
-    k: Annotated[int, typer.Option("-k", min=1, max=1000, help="Passages to return.")] = 5,
-    model: Annotated[str | None, typer.Option(help="Embedding model version; default: the active one.")] = None,
-    as_json: JSON = False,
-) -> None:
-    """Find passages in the retrieval index, best first."""
-    from ingest_assets.search import search as find
-
-    with platform_or_leave(as_json=as_json) as platform:
-        hits = find(platform.database, platform.settings, query, k=k, version=model)
-    if as_json:
-        print_json([asdict(hit) for hit in hits])
-        return
-    if not hits:
-        console.print("Nothing is published yet; `ingest-assets run` ingests the source.")
-    for hit in hits:
-        page = _pages(hit.page_start, hit.page_end)
-        heading = f" · {' › '.join(hit.heading)}" if hit.heading else ""
-        console.print(f"[bold]{hit.score:.3f}  {hit.document}{page}[/bold]{heading}", highlight=False)
-        console.print(_shortened(hit.text) + "\n", markup=False, highlight=False)
-
-
 @app.command(epilog="Examples: `ingest-assets verify` · `ingest-assets verify --json`")
 def verify(as_json: JSON = False) -> None:
     """Run every check in full, now. Exit 1 when one fails."""
@@ -186,17 +159,6 @@ def main() -> None:
     app()
 
 
-def _shortened(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= TEXT_PREVIEW else line[:TEXT_PREVIEW] + " …"
-
-
-def _pages(first: int | None, last: int | None) -> str:
-    if first is None:
-        return ""
-    return f", page {first}" if first == last else f", pages {first}-{last}"
-
-
 def _print_totals(found: dict[str, object], documents: list[dict[str, object]]) -> None:
     columns = ("document", "status", "chunks", "dead letters", "published")
     lines = [
@@ -219,7 +181,7 @@ def _print_shown(found: dict[str, object]) -> None:
         if found.get(name):
             console.print(f"{name:>12}  {found[name]}", highlight=False, markup=False)
     for chunk in found.get("chunks") or []:  # type: ignore[attr-defined]
-        page = _pages(chunk["page_start"], chunk["page_end"])
+        page = pages_named(chunk["page_start"], chunk["page_end"])
         title = f"[{chunk['index']}] {chunk['tokens']} tokens{page} {' › '.join(chunk['heading'])}"
         console.print(f"\n{title}", style="bold", highlight=False, markup=False)
         console.print(chunk["text"].rstrip(), highlight=False, markup=False)

@@ -46,6 +46,13 @@ def print_table(title: str, columns: Sequence[str], lines: Sequence[Sequence[Any
     console.print(table)
 
 
+def pages_named(first: int | None, last: int | None) -> str:
+    """Return pages as a suffix to a name; nothing where there are none."""
+    if first is None:
+        return ""
+    return f", page {first}" if first == last else f", pages {first}-{last}"
+
+
 def leave(error: Exception, *, as_json: bool) -> NoReturn:
     """Say what is wrong and what to do, and end with the exit code of the error's kind."""
     code = ENVIRONMENT if isinstance(error, EnvironmentProblem) or not isinstance(error, IngestError) else REFUSED

@@ -93,7 +93,7 @@ def ingest_documents(
         _spec(
             "retrieval_index",
             "What readers search: each document's last complete generation. Table `serving.index_<n>` of the version, "
-            "function `serving.search(query_embedding, k)`.",
+            "function `serving.search(query_vector, query_text, k)`.",
             {"postgres", "pgvector"},
             ["chunk_vectors"],
             partitions_def=document_versions,
