@@ -148,6 +148,7 @@ def _declare(connection: Connection, settings: ModelSettings) -> None:
     for name in ("create_vector_partition", "attach_vector_partition", "create_serving_table"):
         run(connection, name, names)
     run(connection, "compress_serving_texts", serving=model.serving_name)
+    run(connection, "apply_tenant_policy", serving=model.serving_name)
     for name in ("index_serving_documents", "index_serving_keywords", "index_serving_keys", "index_serving_metadata"):
         run(connection, name, names)
 

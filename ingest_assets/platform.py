@@ -14,6 +14,7 @@ from ingest_assets.errors import SourceUnavailable
 from ingest_assets.models import declare_models
 from ingest_assets.settings import Settings, load_settings
 from ingest_assets.source import Source, open_source
+from ingest_assets.tenants import protect_tenants
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ def open_platform(config: Path | None = None) -> Iterator[Platform]:
     settings = load_settings(config)
     _refuse_loop(settings)
     with database_urls(settings) as urls, Database.connect(urls.ingest) as database:
+        protect_tenants(database, settings.readers.tenant_key)
         declare_models(database, settings.models)
         yield Platform(settings, urls, database, open_source(settings.source))
 

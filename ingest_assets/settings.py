@@ -157,6 +157,14 @@ class LimitSettings(_Section):
     )
 
 
+class ReaderSettings(_Section):
+    """Who reads the retrieval index, and how much of it."""
+
+    tenant_key: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="metadata key that says whose a document is; readers then see their tenants' passages only"
+    )
+
+
 class AlertSettings(_Section):
     """Who is told."""
 
@@ -185,6 +193,7 @@ class Settings(BaseSettings):
     chunker: ChunkerSettings = ChunkerSettings()
     models: tuple[ModelSettings, ...] = (LOCAL_MODEL,)
     limits: LimitSettings = LimitSettings()
+    readers: ReaderSettings = ReaderSettings()
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")

@@ -17,26 +17,34 @@ from ingest_assets.database import Database, migrate_database
 from ingest_assets.embedded import database_urls
 from ingest_assets.errors import EnvironmentProblem, IngestError
 from ingest_assets.models import declare_models
+from ingest_assets.tenants import set_tenant_key
 
 app = typer.Typer(help="The database: migrate, url, psql.", no_args_is_help=True, rich_markup_mode="markdown")
 
 
 @app.command(epilog="Example: `ingest-assets db migrate --json`")
 def migrate(as_json: JSON = False) -> None:
-    """Apply missing migrations and record the declared versions; calling it twice is safe."""
+    """Apply missing migrations, record the declared versions, and put `readers.tenant_key` in force or take it away.
+
+    Calling it twice is safe.
+    """
     settings = settings_or_leave(as_json=as_json)
     try:
         with database_urls(settings) as urls:
             applied = migrate_database(urls.ingest)
             with Database.connect(urls.ingest) as database:
+                is_changed = set_tenant_key(database, settings.readers.tenant_key)
                 declare_models(database, settings.models)
     except IngestError as error:
         leave(error, as_json=as_json)
     names = [f"{item.number:04d}_{item.name}" for item in applied]
     if as_json:
-        print_json({"applied": names})
-    else:
-        console.print(f"Applied {', '.join(names)}." if names else "The database is up to date.")
+        print_json({"applied": names, "tenant_key": settings.readers.tenant_key})
+        return
+    console.print(f"Applied {', '.join(names)}." if names else "The database is up to date.")
+    if is_changed:
+        key = settings.readers.tenant_key
+        console.print(f"Readers see the passages of their {key} only." if key else "Readers see all passages.")
 
 
 @app.command(epilog='Example: `psql "$(ingest-assets db url)"` while `ingest-assets dev` runs')

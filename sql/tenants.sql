@@ -1,0 +1,17 @@
+-- Row-level security of the serving tables.
+
+-- name: select_tenant_key
+-- The metadata key in force; no row without row-level security.
+SELECT metadata_key FROM ingest.tenant_policy
+
+-- name: set_tenant_key
+-- Put a key in force on every serving table, or none.
+SELECT ingest.set_tenant_key(%(tenant_key)s)
+
+-- name: apply_tenant_policy
+-- Bring a new serving table under the policy in force.
+SELECT ingest.apply_tenant_policy(%(serving)s::regclass)
+
+-- name: bound_lock_wait
+-- A statement that waits for a reader would make everybody behind it wait too.
+SET LOCAL lock_timeout = '2s'
