@@ -50,6 +50,8 @@ format: $(VENV)/.checked
 bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/chunk_locality.py --write
 	@$(BIN)/python benchmarks/first_load.py --write
+	@$(BIN)/python benchmarks/bookkeeping.py --write
+	@$(BIN)/python benchmarks/checks.py --write
 	@$(BIN)/python benchmarks/extraction_isolation.py --write
 	@$(BIN)/python benchmarks/embedding.py --write
 	@$(BIN)/python benchmarks/extraction.py --write

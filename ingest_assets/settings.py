@@ -62,6 +62,9 @@ class DatabaseSettings(_Section):
     url: SecretStr | None = Field(None, description="of the platform's database (environment only)")
     dagster_url: SecretStr | None = Field(None, description="of Dagster's database (environment only)")
     data_dir: Path = Field(Path(".ingest"), description="embedded Postgres and Dagster's local files")
+    dagster_storage: Literal["batching", "stock"] = Field(
+        "batching", description="`stock` writes Dagster's events as dagster-postgres does: slower, for comparison"
+    )
 
 
 class ExtractSettings(_Section):
