@@ -1,11 +1,13 @@
-"""Roles and row-level security, by trying: logins that have one role do what they may not."""
+"""Roles, row-level security and TLS, by trying: logins that have one role do what they may not."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from pgvector import Vector
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import DictRow
 
 from ingest_assets.database import Database
@@ -15,6 +17,7 @@ from ingest_assets_tests.embedding_server import EmbeddingServer
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.serving_rows import application, asked, declared_version, insert_rows
 from ingest_assets_tests.texts import paragraphs
+from ingest_assets_tests.tls_postgres import TlsPostgres, write_certificate
 
 CONFIDENTIAL = "The vault opens with the number four one two."
 NORTH, SOUTH = "reader_of_north", "reader_of_south"
@@ -215,3 +218,27 @@ def test_a_key_in_force_is_kept_or_changed_in_one_step(database: Database) -> No
     assert not set_tenant_key(database, "tenant")
     assert set_tenant_key(database, "customer")
     assert tenant_key(database) == "customer"
+
+
+def test_tls_settings_of_the_url_are_obeyed(deployment: Deployment, tmp_path: Path) -> None:
+    """The server's certificate is verified for both databases, and a wrong one lets nothing through."""
+    names = [conninfo_to_dict(url) for url in (deployment.database_url, deployment.dagster_url)]
+    ours, other = write_certificate(tmp_path, "localhost"), write_certificate(tmp_path, "elsewhere")
+    deployment.write("pumps.md", "# Pumps\n\n" + paragraphs(1, 3))
+
+    def use(host: str, authority: Path) -> None:
+        deployment.database_url, deployment.dagster_url = (
+            f"postgresql://postgres@{host}:{server.port}/{name['dbname']}?sslmode=verify-full&sslrootcert={authority}"
+            for name in names
+        )
+
+    with TlsPostgres(ours, f"{names[0]['host']}/.s.PGSQL.5432") as server:
+        use("localhost", other)
+        assert "certificate verify failed" in deployment.json("run", code=2)["error"]
+        use("127.0.0.1", ours)
+        assert "does not match host name" in deployment.json("run", code=2)["error"]
+        assert server.encrypted == 0
+        use("localhost", ours)
+        deployment.command("run")
+        assert server.encrypted > 0
+        assert deployment.json("status")["documents"]["complete"] == 1
