@@ -10,7 +10,13 @@ import dagster as dg
 
 from ingest_assets.defs.asset_checks import asset_checks
 from ingest_assets.defs.assets import embed_documents, ingest_documents
-from ingest_assets.defs.jobs import check_everything_job, check_everything_schedule, delete_documents_job
+from ingest_assets.defs.jobs import (
+    check_everything_job,
+    check_everything_schedule,
+    delete_documents_job,
+    housekeeping_job,
+    housekeeping_schedule,
+)
 from ingest_assets.defs.resources import PlatformResource
 from ingest_assets.defs.sensors import deletion_sensor, embedding_sensor, source_sensor
 
@@ -20,8 +26,8 @@ def build_definitions(resources: Mapping[str, Any] | None = None) -> dg.Definiti
     return dg.Definitions(
         assets=[ingest_documents, embed_documents],
         asset_checks=asset_checks,
-        jobs=[delete_documents_job, check_everything_job],
-        schedules=[check_everything_schedule],
+        jobs=[delete_documents_job, check_everything_job, housekeeping_job],
+        schedules=[check_everything_schedule, housekeeping_schedule],
         sensors=[source_sensor, deletion_sensor, embedding_sensor],
         resources={"platform": PlatformResource(), **(resources or {})},
         executor=dg.in_process_executor,

@@ -168,6 +168,14 @@ class ReaderSettings(_Section):
     )
 
 
+class HousekeepingSettings(_Section):
+    """What is kept of the past."""
+
+    event_retention_days: Rate = Field(
+        30.0, description="how long Dagster's log keeps what no state of a partition needs"
+    )
+
+
 class AlertSettings(_Section):
     """Who is told."""
 
@@ -197,6 +205,7 @@ class Settings(BaseSettings):
     models: tuple[ModelSettings, ...] = (LOCAL_MODEL,)
     limits: LimitSettings = LimitSettings()
     readers: ReaderSettings = ReaderSettings()
+    housekeeping: HousekeepingSettings = HousekeepingSettings()
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")

@@ -38,7 +38,14 @@ SECTIONS = {
 OTHER_READERS = {
     "extract.ocr": {"ingest.py"},  # names the extractor's version
     "extract.timeout_seconds": {"embed/openai.py", "embed/bedrock.py"},  # the setting of the same name of a model
-    "alerts.urls": {"cli/dev.py", "cli/db.py", "defs/storage.py", "embedded.py", "platform.py"},  # a platform's urls
+    "alerts.urls": {
+        "cli/dev.py",
+        "cli/db.py",
+        "defs/storage.py",
+        "embedded.py",
+        "platform.py",
+        "defs/housekeeping.py",
+    },  # a platform's urls
 }
 
 

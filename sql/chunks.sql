@@ -32,6 +32,13 @@ WHERE c.document_id = ANY (%(document_ids)s) AND d.document_id = c.document_id A
   AND NOT EXISTS (
       SELECT FROM serving.publications p WHERE p.document_id = c.document_id AND c.chunk_id = ANY (p.chunk_ids))
 
+-- name: sweep_all_chunks
+-- Delete superseded chunks of every document that no publication names; their vectors go with them.
+DELETE FROM ingest.chunks c USING ingest.documents d
+WHERE d.document_id = c.document_id AND c.generation <> d.generation
+  AND NOT EXISTS (
+      SELECT FROM serving.publications p WHERE p.document_id = c.document_id AND c.chunk_id = ANY (p.chunk_ids))
+
 -- name: current_chunks
 -- The current chunks of one document, in order.
 SELECT c.chunk_index, c.chunk_id, c.text, c.token_count, c.char_start, c.char_end, c.page_start, c.page_end,

@@ -126,3 +126,7 @@ SELECT count(*) AS total,
     count(*) FILTER (WHERE status = 'partial') AS partial,
     count(*) FILTER (WHERE status = 'rejected') AS rejected
 FROM ingest.document_status WHERE status <> 'deleted'
+
+-- name: live_partition_keys
+-- Partition keys of documents that are not deleted.
+SELECT partition_key FROM ingest.documents WHERE status <> 'deleted'

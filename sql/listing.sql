@@ -82,6 +82,11 @@ WHERE status <> 'deleted' AND missing_since IS NOT NULL AND deletion = 'withheld
 INSERT INTO ingest.source_listings (source_url, started_at, objects, added, changed, missing)
 VALUES (%(source_url)s, %(started_at)s, %(objects)s, %(added)s, %(changed)s, %(missing)s)
 
+-- name: forget_listings
+-- Listings older than a day, but the newest.
+DELETE FROM ingest.source_listings
+WHERE finished_at < now() - interval '1 day' AND listing_id < (SELECT max(listing_id) FROM ingest.source_listings)
+
 -- name: last_listing
 -- The last complete listing: one row or none.
 SELECT source_url, started_at, objects, missing

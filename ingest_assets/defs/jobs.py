@@ -1,12 +1,13 @@
-"""Jobs that are not materializations: carrying out deletions, and looking at everything on a schedule.
+"""Jobs that are not materializations: deletions, every check in full, and housekeeping.
 
 What does not belong here: assets' own runs, which need no job of their own.
 """
 
 import dagster as dg
 
+from ingest_assets.defs.housekeeping import keep_house
 from ingest_assets.defs.keys import DocumentsConfig
-from ingest_assets.defs.report import run_deletion
+from ingest_assets.defs.report import report_housekeeping, run_deletion
 from ingest_assets.defs.resources import PlatformResource
 
 
@@ -28,6 +29,30 @@ def delete_documents_job() -> None:
     """Carry out deletions."""
     confirm_and_delete()
 
+
+@dg.op(name="keep_house", description="Remove what nothing needs any more, and say how much a document costs.")
+def keep_house_op(context: dg.OpExecutionContext, platform: PlatformResource) -> None:
+    """Remove what nothing needs any more."""
+    report_housekeeping(context, keep_house(context.instance, platform.get()))
+
+
+@dg.job(
+    name="housekeeping",
+    description="Removes partition keys of deleted documents and retired versions, superseded chunks, and old events "
+    "of Dagster's log; the state of a partition is never lost.",
+)
+def housekeeping_job() -> None:
+    """Keep house."""
+    keep_house_op()
+
+
+housekeeping_schedule = dg.ScheduleDefinition(
+    name="housekeeping",
+    job=housekeeping_job,
+    cron_schedule="41 3 * * *",
+    default_status=dg.DefaultScheduleStatus.RUNNING,
+    description="Every night.",
+)
 
 check_everything_job = dg.define_asset_job(
     "check_everything",

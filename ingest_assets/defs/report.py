@@ -226,6 +226,12 @@ def run_deletion(context: dg.OpExecutionContext, keys: Sequence[str], platform: 
             report(Progress("delete", done, len(keys)))
 
 
+def report_housekeeping(context: dg.OpExecutionContext, done: Mapping[str, float]) -> None:
+    """Show what housekeeping did, in the run's log and as metadata of its output."""
+    context.log.info("; ".join(f"{name}: {count}" for name, count in done.items()))
+    context.add_output_metadata(dict(done))
+
+
 def _cause(error: IngestError) -> str:
     if isinstance(error, EnvironmentProblem):
         return "environment"
