@@ -1,60 +1,24 @@
 """`ingest-assets dev`: the real daemon, webserver and sensors, from a dropped file to an answer."""
 
-import json
-import os
-import signal
 import socket
 import subprocess
 import sys
-import time
-import urllib.request
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from ingest_assets_tests.fixtures_deployment import Deployment
+from ingest_assets_tests.running_dev import running_dev, wait_for
 from ingest_assets_tests.texts import paragraphs
 
 SEARCHABLE_SECONDS = 60
 
 
-def free_port() -> int:
-    """Return a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
-    """Return the first true answer, or fail naming what did not come."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := condition():
-            return answer
-        time.sleep(0.5)
-    raise AssertionError(f"not within {seconds} s: {what}")
-
-
-def is_up(port: int) -> bool:
-    """Tell whether the UI answers."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2) as answer:
-            return "dagster_version" in json.load(answer)
-    except OSError:
-        return False
-
-
 @pytest.mark.daemon
 def test_a_dropped_file_is_searchable_changes_and_disappears_while_dev_runs(deployment: Deployment) -> None:
     """The whole platform as a person uses it, ended by Ctrl-C without a process left behind."""
-    port = free_port()
-    process = deployment.start("dev", "--port", str(port))
-    group: list[psutil.Process] = []
-    try:
-        wait_for(lambda: is_up(port), 90, "the UI")
+    with running_dev(deployment) as dev:
 
         def found(text: str) -> bool:
             hits = deployment.json("search", "spare pumps on the shelf", "-k", "1")
@@ -68,16 +32,9 @@ def test_a_dropped_file_is_searchable_changes_and_disappears_while_dev_runs(depl
         wait_for(
             lambda: deployment.json("search", "spare pumps on the shelf") == [], SEARCHABLE_SECONDS, "the deletion"
         )
-        group = psutil.Process(process.pid).children(recursive=True)
+        group = psutil.Process(dev.process.pid).children(recursive=True)
         assert group
-    finally:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.communicate(timeout=60)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 0
+    assert dev.process.returncode == 0
     _, alive = psutil.wait_procs(group, timeout=10)
     assert alive == []
 

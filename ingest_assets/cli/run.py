@@ -37,9 +37,10 @@ def run(
         result = _execute(platform, approve_deletions=approve_deletions, approve_units=approve_units, as_json=as_json)
         found = totals(platform.database)
     if as_json:
-        print_json({**_as_json(result), "totals": found})
+        print_json({**result_as_json(result), "totals": found})
     else:
-        _print(result, found)
+        print_totals(found)
+        print_outcome(result)
     raise typer.Exit(exit_code(result))
 
 
@@ -117,13 +118,14 @@ def _execute(
         ).execute()
 
 
-def _as_json(result: "PassResult") -> dict[str, Any]:
+def result_as_json(result: "PassResult") -> dict[str, Any]:
+    """Return what a pass did, as `run --json` shows it."""
     return asdict(result) | {"documents": len(result.documents), "checks": verdicts_as_json(result.checks)}
 
 
-def _print(result: "PassResult", found: dict[str, Any]) -> None:
+def print_outcome(result: "PassResult") -> None:
+    """Print what a pass did, and what needs a look."""
     seen = result.discovery
-    print_totals(found)
     print_verdicts(result.checks)
     console.print(
         f"Listed {seen.objects} objects: {seen.added} new, {seen.changed} changed, {seen.missing} missing. "

@@ -8,17 +8,15 @@ that a document that comes back under the same key does not start with the green
 from collections.abc import Collection
 
 import dagster as dg
-from dagster._core.execution.backfill import BulkActionsFilter, BulkActionStatus
 
 from ingest_assets.database import rows, run
+from ingest_assets.defs.backfills import unfinished_backfills
 from ingest_assets.defs.partitions import document_version
 from ingest_assets.defs.requests import ASSETS, keys_in_flight
 from ingest_assets.defs.runs import unfinished_runs
 from ingest_assets.models import all_models
 from ingest_assets.platform import Platform
 from ingest_assets.retention import bound_event_log, forget_partitions
-
-UNFINISHED_BACKFILLS = [BulkActionStatus.REQUESTED, BulkActionStatus.CANCELING, BulkActionStatus.FAILING]
 
 
 def keep_house(instance: dg.DagsterInstance, platform: Platform) -> dict[str, float]:
@@ -48,7 +46,7 @@ def remove_document_keys(instance: dg.DagsterInstance, platform: Platform) -> in
     """Remove partitions of documents that are gone, unless something unfinished covers them."""
     gone = set(instance.get_dynamic_partitions("documents")) - _live_keys(platform)
     gone -= _covered(instance, platform)
-    if not gone or has_unfinished_backfill(instance):
+    if not gone or unfinished_backfills(instance):
         return 0
     for key in gone:
         instance.delete_dynamic_partition("documents", key)
@@ -67,18 +65,13 @@ def remove_version_keys(instance: dg.DagsterInstance, platform: Platform) -> int
     """Remove partitions of retired versions, unless something unfinished covers them."""
     known = set(instance.get_dynamic_partitions("embedding_model_versions"))
     retired = {model.version for model in all_models(platform.database) if model.status == "retired"} & known
-    if not retired or has_unfinished_backfill(instance):
+    if not retired or unfinished_backfills(instance):
         return 0
     runs, documents = unfinished_runs(instance), instance.get_dynamic_partitions("documents")
     idle = [version for version in retired if not keys_in_flight(runs, "embed", version, documents)]
     for version in idle:
         instance.delete_dynamic_partition("embedding_model_versions", version)
     return len(idle)
-
-
-def has_unfinished_backfill(instance: dg.DagsterInstance) -> bool:
-    """Tell whether a backfill may still ask for any partition."""
-    return bool(instance.get_backfills(filters=BulkActionsFilter(statuses=UNFINISHED_BACKFILLS), limit=1))
 
 
 def _live_keys(platform: Platform) -> set[str]:

@@ -94,7 +94,7 @@ class Pass:
             are_deletions_approved=self.are_deletions_approved,
         )
         result = PassResult(found, replaced, seconds={"discover": time.perf_counter() - began})
-        self._require_models()
+        self._require_models(self._models())
         before = spent.seconds
         with _timed(result, "ingest"):
             self._ingest(result)
@@ -109,6 +109,23 @@ class Pass:
             result.checks = run_checks(check_context(platform, None, result.documents))
         return result
 
+    def backfill(self, version: str) -> PassResult:
+        """Embed what one version misses, and nothing else.
+
+        Raises:
+            EnvironmentProblem: the model cannot be loaded; nothing was begun.
+        """
+        replaced = report_dead_runs(self.instance, self.platform.database)
+        result = PassResult(Discovery(0, 0, 0, 0, 0), replaced)
+        [model] = [item for item in self._models() if item.version == version]
+        self._require_models([model])
+        with _timed(result, "embed"):
+            self._embed(result, model)
+        self._count(result)
+        with _timed(result, "checks"):
+            result.checks = run_checks(check_context(self.platform, None, result.documents))
+        return result
+
     def _models(self) -> list[ModelVersion]:
         return declare_models(self.platform.database, self.platform.settings.models)
 
@@ -118,10 +135,10 @@ class Pass:
             self.platform.database, extractor_version(settings.extract), chunker_version(settings.chunker)
         )
 
-    def _require_models(self) -> None:
+    def _require_models(self, models: Sequence[ModelVersion]) -> None:
         """Load what this pass will embed with before anything is written."""
         is_pending = bool(self._pending())
-        for model in self._models():
+        for model in models:
             if is_pending or uncovered_documents(self.platform.database, model.version):
                 open_provider(next(item for item in self.platform.settings.models if item.version == model.version))
 

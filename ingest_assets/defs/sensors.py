@@ -9,6 +9,7 @@ import time
 import dagster as dg
 
 from ingest_assets.chunk import chunker_version
+from ingest_assets.defs.backfills import keys_in_backfills, unfinished_backfills
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
 from ingest_assets.defs.requests import ASSETS, DueRun, due_again, failures_by_key, keys_in_flight
 from ingest_assets.defs.resources import PlatformResource
@@ -70,7 +71,9 @@ def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[Du
     discover(platform.database, platform.source, settings.source)
     keys = _pending(platform)
     add_documents(instance, keys)
-    held = keys_in_flight(unfinished_runs(instance), "ingest", documents=instance.get_dynamic_partitions("documents"))
+    documents = instance.get_dynamic_partitions("documents")
+    held = keys_in_flight(unfinished_runs(instance), "ingest", documents=documents)
+    held |= keys_in_backfills(unfinished_backfills(instance), "ingest")
     failures = failures_by_key(failed_runs(instance), "ingest")
     new = [key for key in keys if key not in held]
     return due_again("ingest", new, settings.source.max_documents_per_run, failures, time.time())
@@ -97,12 +100,13 @@ def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[Due
     report_dead_runs(instance, platform.database)
     models = declare_models(platform.database, load_settings().models)
     synchronise_versions(instance, models)
-    runs, failed = unfinished_runs(instance), failed_runs(instance)
+    runs, failed, backfills = unfinished_runs(instance), failed_runs(instance), unfinished_backfills(instance)
     documents = instance.get_dynamic_partitions("documents")
     size = platform.settings.source.max_documents_per_run
     due: list[DueRun] = []
     for model in models:
         held = keys_in_flight(runs, "embed", model.version, documents)
+        held |= keys_in_backfills(backfills, "embed", model.version)
         keys = [key for key in uncovered_documents(platform.database, model.version) if key not in held]
         add_documents(instance, keys)
         failures = failures_by_key(failed, "embed", model.version)
