@@ -49,12 +49,17 @@ def resolve_letters(database: Database, letter_ids: Sequence[int]) -> int:
     return database.transact(close)
 
 
-def document_letters(database: Database, document_ids: Sequence[UUID]) -> dict[UUID, dict[str, int]]:
-    """Return the open letters of some documents, counted by reason."""
+def retry_documents(database: Database, document_ids: Sequence[UUID], version: str) -> int:
+    """Reopen the units of some documents that were given up at a version; returns how many."""
     with database.connection() as connection:
-        found = rows(connection, "document_letters", document_ids=list(document_ids))
-    letters: dict[UUID, dict[str, int]] = {}
-    for item in found:
-        reasons = letters.setdefault(item["document_id"], {})
-        reasons[item["reason"]] = reasons.get(item["reason"], 0) + item["letters"]
+        found = rows(connection, "document_letters", document_ids=list(document_ids), version=version)
+    return retry_letters(database, [item["dead_letter_id"] for item in found if item["stage"] == "embed"])
+
+
+def document_letters(database: Database, document_ids: Sequence[UUID], version: str) -> dict[UUID, list[DictRow]]:
+    """Return the open letters of some documents, at a version and before embedding."""
+    letters: dict[UUID, list[DictRow]] = {}
+    with database.connection() as connection:
+        for item in rows(connection, "document_letters", document_ids=list(document_ids), version=version):
+            letters.setdefault(item["document_id"], []).append(item)
     return letters

@@ -76,7 +76,8 @@ WHERE document_id = %(document_id)s AND embedding_model_version = %(version)s
 SELECT reason, count(*) AS letters FROM ingest.dead_letters WHERE resolved_at IS NULL GROUP BY reason ORDER BY reason
 
 -- name: document_letters
--- Open letters of some documents, by document and version (NULL before embedding).
-SELECT document_id, embedding_model_version, stage, reason, count(*) AS letters
-FROM ingest.dead_letters WHERE resolved_at IS NULL AND document_id = ANY (%(document_ids)s)
-GROUP BY document_id, embedding_model_version, stage, reason ORDER BY reason
+-- Open letters of some documents, at a version and before embedding.
+SELECT document_id, dead_letter_id, stage, reason, run_id, last_failed_at FROM ingest.dead_letters
+WHERE resolved_at IS NULL AND document_id = ANY (%(document_ids)s)
+  AND (embedding_model_version IS NULL OR embedding_model_version = %(version)s)
+ORDER BY reason, dead_letter_id

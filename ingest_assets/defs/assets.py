@@ -10,7 +10,8 @@ from typing import Any
 import dagster as dg
 
 from ingest_assets import chunk, extract
-from ingest_assets.defs import report
+from ingest_assets.defs.embedding_report import run_embedding
+from ingest_assets.defs.ingest_report import run_ingest
 from ingest_assets.defs.keys import DocumentsConfig, EmbeddingConfig
 from ingest_assets.defs.partitions import document_versions, documents
 from ingest_assets.defs.resources import PlatformResource
@@ -65,7 +66,7 @@ def ingest_documents(
     context: dg.AssetExecutionContext, config: DocumentsConfig, platform: PlatformResource
 ) -> Iterator[Any]:
     """Fetch, extract and chunk the documents of this run."""
-    report.run_ingest(context, config, platform.get(), CODE_VERSION)
+    run_ingest(context, config, platform.get(), CODE_VERSION)
     yield from ()
 
 
@@ -107,5 +108,5 @@ def embed_documents(
     context: dg.AssetExecutionContext, config: EmbeddingConfig, platform: PlatformResource
 ) -> Iterator[Any]:
     """Plan, reuse, embed and publish the documents of this run."""
-    report.run_embedding(context, config, platform.get(), PUBLICATION_VERSION)
+    run_embedding(context, config, platform.get(), PUBLICATION_VERSION)
     yield from ()

@@ -56,6 +56,17 @@ def document_keys_by_version(context: dg.AssetExecutionContext, config: Embeddin
     return by_version
 
 
+def is_asked_by_somebody(run: dg.DagsterRun) -> bool:
+    """Tell whether a person wants this run now: partitions chosen, or a failed run started again by hand.
+
+    Runs that sensors and `run` ask for name their documents, and a retry of the daemon says which attempt it is.
+    """
+    is_started_again = "dagster/parent_run_id" in run.tags and "dagster/retry_number" not in run.tags
+    return is_started_again or any(
+        tag in run.tags for tag in ("dagster/partition", "dagster/asset_partition_range_start")
+    )
+
+
 def is_named_in_config(config: DocumentsConfig | EmbeddingConfig) -> bool:
     """Tell whether the run names its documents itself, so that Dagster has not noted them as planned."""
     return bool(config.keys)

@@ -3,11 +3,17 @@
 What does not belong here: which partitions are marked (`report.py`), and what a whole run shows (`run_metadata.py`).
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
+
+import dagster as dg
+from psycopg.rows import DictRow
 
 from ingest_assets.publish import Publication
 from ingest_assets.recording import DocumentOutcome
+
+RUNS = 5  # that are linked
 
 
 def document_metadata(item: DocumentOutcome) -> dict[str, Any]:
@@ -27,11 +33,15 @@ def document_metadata(item: DocumentOutcome) -> dict[str, Any]:
     return metadata
 
 
-def version_metadata(asset: str, publication: Publication | None, letters: Mapping[str, int]) -> dict[str, Any]:
+def version_metadata(asset: str, publication: Publication | None, letters: Sequence[DictRow]) -> dict[str, Any]:
     """Return what the partition of a document and version shows in one of the three embed assets."""
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in letters.items())
+    counts = Counter(item["reason"] for item in letters)
+    reasons = ", ".join(f"{reason}: {count}" for reason, count in counts.items())
     if asset == "dead_letters":
-        return {"open": sum(letters.values()), "reasons": reasons or "none"}
+        written = sorted({item["run_id"] for item in letters})[:RUNS]
+        links = " · ".join(f"[{run_id[:8]}](/runs/{run_id})" for run_id in written)
+        given_up = {"given up by": dg.MetadataValue.md(links)} if links else {}
+        return {"open": len(letters), "reasons": reasons or "none", **given_up}
     if publication is None:
         return {"chunks": 0, "vectors": 0, "reason": reasons or "no text yet"}
     if asset == "retrieval_index":
@@ -42,3 +52,8 @@ def version_metadata(asset: str, publication: Publication | None, letters: Mappi
         "dead_letters": publication.dead_letters,
         **({"reason": reasons} if reasons else {}),
     }
+
+
+def gone_metadata() -> dict[str, Any]:
+    """Return what the partition of a document shows that was deleted before its run came to it."""
+    return {"result": "gone", "reason": "The document was deleted; housekeeping removes its partition."}
