@@ -55,6 +55,8 @@ bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/extraction_isolation.py --write
 	@$(BIN)/python benchmarks/embedding.py --write
 	@$(BIN)/python benchmarks/extraction.py --write
+	@$(BIN)/python benchmarks/retrieval.py --write
+	@$(BIN)/python benchmarks/serving.py --write
 
 clean:
 	rm -rf $(VENV) .ingest .ingest-demo build dist *.egg-info

@@ -19,6 +19,7 @@ class Section:
     about: str
     columns: tuple[str, ...] = ("figure", "value")
     rows: list[str] = field(default_factory=list)
+    subject: str = "Embedding engine"
 
     def __post_init__(self) -> None:
         print(f"\n{self.title}\n\n{self.about}\n\n{self._head}", flush=True)
@@ -30,7 +31,7 @@ class Section:
 
     @property
     def _beginning(self) -> str:
-        return f"### Embedding engine, {self.topic}:"
+        return f"### {self.subject}, {self.topic}:"
 
     @property
     def _head(self) -> str:

@@ -42,7 +42,7 @@ def search(
     *,
     k: int = 10,
     version: str | None = None,
-    mode: SearchMode = SearchMode.VECTOR,
+    mode: SearchMode = SearchMode.HYBRID,
     filters: Mapping[str, Any] | None = None,
 ) -> list[Hit]:
     """Return the passages that answer a question, best first; it is embedded unless the mode is `keyword`.
@@ -58,6 +58,7 @@ def search(
         raise Refused(
             f"There is no model {name} to ask; `ingest-assets models list` shows them, ingest.toml declares them."
         )
+    query = query.encode(errors="replace").decode().replace("\0", " ")  # of a terminal, which may send anything
     question: dict[str, Any] = {
         "query_vector": None if mode is SearchMode.KEYWORD else Vector(asyncio.run(_embed(declared, query))),
         "query_text": None if mode is SearchMode.VECTOR else query,

@@ -46,7 +46,7 @@ class TlsPostgres:
     """Listens on a free port of this machine, and lets nobody in who does not ask for TLS."""
 
     def __init__(self, certificate: Path, socket_path: str) -> None:
-        self.encrypted = 0  # connections
+        self.encrypted = 0  # connections whose client found the certificate good and went on
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate, certificate.with_suffix(".key"))
         self._socket_path = socket_path
@@ -85,8 +85,12 @@ class TlsPostgres:
                 self._context.wrap_socket(client, server_side=True) as encrypted,
                 socket.socket(socket.AF_UNIX) as server,
             ):
-                server.connect(self._socket_path)
+                startup = encrypted.recv(65536)
+                if not startup:
+                    return
                 self.encrypted += 1
+                server.connect(self._socket_path)
+                server.sendall(startup)
                 _pass(encrypted, server)
 
 

@@ -27,7 +27,7 @@ def search(
     model: Annotated[str | None, typer.Option(help="Embedding model version; default: the active one.")] = None,
     mode: Annotated[
         SearchMode, typer.Option(help="By meaning, by words (nothing is embedded), or both by reciprocal rank fusion.")
-    ] = SearchMode.VECTOR,
+    ] = SearchMode.HYBRID,
     document: Annotated[list[str] | None, typer.Option(help="Key, URI or id; may be repeated.")] = None,
     prefix: Annotated[str | None, typer.Option(help="Beginning of the keys.")] = None,
     media_type: Annotated[list[str] | None, typer.Option(help="Such as application/pdf; may be repeated.")] = None,
