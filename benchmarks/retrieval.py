@@ -58,6 +58,11 @@ def windows(document: Extracted) -> Spans:
     return [(index * 1800, index * 1800 + len(text)) for index, text in enumerate(fixed_window(document))]
 
 
+def small_windows(document: Extracted) -> Spans:
+    """Cut windows as long as the anchored chunks are on average."""
+    return [(start, start + 1260) for start in range(0, len(document.text), 1130)]
+
+
 def packed(document: Extracted) -> Spans:
     """Pack paragraphs until 500 tokens are full."""
     found, end = [], 0
@@ -72,6 +77,7 @@ CHUNKERS: dict[str, Callable[[Extracted], Spans]] = {
     "anchored, 150-500": anchored(150),
     "anchored, 250-500": anchored(250),
     "fixed window, 500/50": windows,
+    "fixed window, 315/32": small_windows,
     "greedy packing, 500": packed,
 }
 

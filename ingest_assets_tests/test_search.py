@@ -10,8 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from pgvector import Vector
 from psycopg import sql
-from psycopg.rows import DictRow
+from psycopg.rows import DictRow, dict_row
 
+from ingest_assets import schema
 from ingest_assets.database import Database
 from ingest_assets.models import ensure_ann_index
 from ingest_assets_tests.embedding_server import EmbeddingServer
@@ -25,6 +26,24 @@ COLUMNS = [
     "document", "document_id", "chunk_id", "score", "text", "page_start", "page_end", "heading", "metadata",
     "media_type", "version",
 ]  # fmt: skip
+
+# As the first versions made and filled a table.
+SERVED_BEFORE = b"""
+    CREATE TABLE serving.index_1 (
+        chunk_id uuid PRIMARY KEY, document_id uuid NOT NULL, generation bigint NOT NULL, chunk_index integer NOT NULL,
+        source_key text NOT NULL, text text NOT NULL, heading text[] NOT NULL, page_start integer, page_end integer,
+        metadata jsonb NOT NULL, tsv tsvector GENERATED ALWAYS AS (to_tsvector('simple', text)) STORED,
+        embedding vector(2) NOT NULL);
+    CREATE INDEX ON serving.index_1 USING gin (tsv);
+    INSERT INTO ingest.embedding_models (version, provider, model, dimensions, fingerprint, status)
+    VALUES ('v1', 'openai', 'm', 2, '{}', 'active');
+    INSERT INTO ingest.documents (document_id, source_uri, source_key, partition_key, media_type)
+    SELECT encode(substr(sha256('file:///a.md'), 1, 16), 'hex')::uuid, 'file:///a.md', 'a.md', 'a.md', 'text/markdown';
+    INSERT INTO serving.index_1 (chunk_id, document_id, generation, chunk_index, source_key, text, heading, metadata,
+        embedding)
+    SELECT gen_random_uuid(), document_id, 1, 0, 'a.md', 'a pump', '{}', '{"title": "Pumps"}', '[1, 0]'
+    FROM ingest.documents
+"""
 
 Reader = psycopg.Connection[DictRow]
 WORDS = ["valve", "pump", "bearing", "tariff", "meter", "pressure", "seal", "log"]
@@ -278,3 +297,25 @@ def test_the_command_line_searches_in_every_mode_and_with_filters(
     assert "Nothing matches" in deployment.command("search", "axolotl", "--filter", "title=Valves")
     assert "no document gone.md" in deployment.json("search", "axolotl", "--document", "gone.md", code=1)["error"]
     assert "NAME=TEXT" in deployment.json("search", "axolotl", "--filter", "title", code=1)["error"]
+
+
+def test_a_table_from_before_filters_is_brought_along(postgres: Callable[[str], str]) -> None:
+    """A database that served before serves after `db migrate`, with media types, and filters find its rows."""
+    name = f"older_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    with psycopg.connect(postgres(name), autocommit=True, row_factory=dict_row) as connection:
+        schema._applied(connection)
+        for migration in schema.migrations()[:6]:
+            schema._apply(connection, migration)
+        connection.execute(SERVED_BEFORE)
+    with Database.connect(postgres(name)) as database, application(database) as connection:
+        for filters in (
+            {"media_type": "text/markdown"},
+            {"metadata": {"title": "Pumps"}},
+            {"document": "file:///a.md"},
+        ):
+            [row] = asked(connection, query_vector=Vector([1, 0]), query_text="pump", filters=filters)
+            assert (row["document"], row["media_type"], row["version"]) == ("a.md", "text/markdown", "v1")
+    with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
