@@ -60,7 +60,7 @@ def windows(document: Extracted) -> Spans:
 
 def small_windows(document: Extracted) -> Spans:
     """Cut windows as long as the anchored chunks are on average."""
-    return [(start, start + 1260) for start in range(0, len(document.text), 1130)]
+    return [(start, min(start + 1260, len(document.text))) for start in range(0, len(document.text), 1130)]
 
 
 def packed(document: Extracted) -> Spans:
