@@ -37,6 +37,7 @@ WAYS = {
     "vector, one author of 100": 'query_vector => %(vector)s, filters => \'{"metadata": {"author": "author 7"}}\'',
     "vector, one document": 'query_vector => %(vector)s, filters => \'{"document": "7.md"}\'',
     "keyword": "query_text => %(text)s",
+    "keyword, common words only": "query_text => 'what is this in the and to that'",
     "hybrid": "query_vector => %(vector)s, query_text => %(text)s",
     "exact": "query_vector => %(vector)s, is_exact => true",
 }

@@ -117,6 +117,7 @@ def test_a_rare_word_outweighs_the_common_ones(reader: Reader) -> None:
     found = asked(reader, query_text="where and how does the axolotl live?", k=5)
     assert ["axolotl" in row["text"] for row in found[:2]] == [True, True]
     assert asked(reader, query_text="quagga") == []
+    assert len(asked(reader, query_text="the and", k=20)) == 20
 
 
 def test_quotes_and_minus_are_obeyed(reader: Reader) -> None:
