@@ -129,10 +129,11 @@ def _hash_freshness(context: CheckContext) -> Finding:
         return found
 
     offenders = context.database.transact(look)
+    documents_found = len({item["document"] for item in offenders})
     return Finding(
         offenders,
         good="Vectors, chunks and served rows are of today's text.",
-        bad=f"{len(offenders)} documents are served or embedded with a text that is not theirs.",
+        bad=f"{documents_found} documents are served or embedded with a text that is not theirs.",
     )
 
 
@@ -154,6 +155,7 @@ CHECKS = (
         "ERROR",
         "The documents are those of the source: nothing listed is unknown, nothing deleted is left or withheld.",
         "Run `ingest-assets run`; when deletions are withheld and right, `ingest-assets run --approve-deletions`.",
+        "ingest-assets run",
         _source_reconciliation,
     ),
     Check(
@@ -162,6 +164,7 @@ CHECKS = (
         "ERROR",
         "No document counts as indexed while it has text and no chunk.",
         "Materialize the offenders' partitions of `documents` and `chunks` again.",
+        "ingest-assets verify",
         _no_empty_success,
         is_by_document=True,
     ),
@@ -171,6 +174,7 @@ CHECKS = (
         "ERROR",
         "A run's units add up to its plan; each chunk of a covered document has one of vector and dead letter.",
         "`ingest-assets status DOCUMENT` shows an offender; materialize its `chunk_vectors` partition again.",
+        "ingest-assets verify",
         _count_reconciliation,
         is_by_document=True,
     ),
@@ -180,6 +184,7 @@ CHECKS = (
         "ERROR",
         "Vectors are of the text that their chunks hold now, chunks of their document's text, served rows of chunks.",
         "Rows were changed by hand: materialize the offenders again, `documents` first, then `chunk_vectors`.",
+        "ingest-assets verify",
         _hash_freshness,
         is_by_document=True,
     ),
@@ -189,6 +194,7 @@ CHECKS = (
         "WARN",
         "Nothing was given up on without somebody having looked.",
         "Run `ingest-assets dead-letters list`; mend the cause and `retry`, or `resolve`.",
+        "ingest-assets dead-letters list",
         _unresolved_dead_letters,
     ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 import dagster as dg
 
+from ingest_assets.defs.alert_sensor import alert_sensor
 from ingest_assets.defs.asset_checks import asset_checks
 from ingest_assets.defs.assets import embed_documents, ingest_documents
 from ingest_assets.defs.jobs import (
@@ -28,7 +29,7 @@ def build_definitions(resources: Mapping[str, Any] | None = None) -> dg.Definiti
         asset_checks=asset_checks,
         jobs=[delete_documents_job, check_everything_job, housekeeping_job],
         schedules=[check_everything_schedule, housekeeping_schedule],
-        sensors=[source_sensor, deletion_sensor, embedding_sensor],
+        sensors=[source_sensor, deletion_sensor, embedding_sensor, alert_sensor],
         resources={"platform": PlatformResource(), **(resources or {})},
         executor=dg.in_process_executor,
     )

@@ -180,6 +180,9 @@ class AlertSettings(_Section):
     """Who is told."""
 
     urls: SecretStr | None = Field(None, description="Apprise addresses (environment only)")
+    ui_url: str = Field("http://127.0.0.1:3000", description="where people reach the Dagster UI; messages link into it")
+    repeat_hours: Rate = Field(24.0, description="what stays wrong is told again so often")
+    stalled_minutes: Rate = Field(30.0, description="work that waits for longer, while no run works, is told")
 
 
 LOCAL_MODEL = ModelSettings(

@@ -58,6 +58,7 @@ class Check:
     severity: Literal["ERROR", "WARN"]
     meaning: str
     remedy: str
+    command: str  # to run next
     judge: Callable[[CheckContext], "Finding"]
     is_by_document: bool = False  # looks at single documents, which after a run are that run's
 

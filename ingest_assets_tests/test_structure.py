@@ -21,6 +21,7 @@ LONGEST_BODY_LINES = 15
 # Modules outside of defs/ that import dagster, where they do, and why.
 DAGSTER_AT_TOP = {"definitions.py": "the one object that workspace.yaml loads"}
 DAGSTER_INSIDE_FUNCTIONS = {
+    "cli/alerts.py": "looks at the instance from outside",
     "cli/backfill.py": "asks the instance, or executes runs of it",
     "source/client.py": "S3Resource keeps one set of rules for profiles, roles and retries",
     "cli/run.py": "a pass executes runs of the instance; other commands do not wait for the import",

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ingest_assets.cli import backfill, db, dead_letters, dev, models, run, search
+from ingest_assets.cli import alerts, backfill, db, dead_letters, dev, models, run, search
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, leave, pages_named, print_json, print_table
 from ingest_assets.errors import DocumentRejected, IngestError, Refused
@@ -24,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(alerts.app, name="alerts")
 app.add_typer(db.app, name="db")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(models.app, name="models")

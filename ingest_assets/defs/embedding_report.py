@@ -140,6 +140,8 @@ def _record_version(
             for key in good
         ]
         record_materialized(context, asset, records, code_version)
+    # A partition shows the run that planned it last: it is this one, whatever others that left it to us end with.
+    record_planned(context, context.selected_asset_keys, [document_version(key, version) for key in sorted(failed)])
     return failed
 
 

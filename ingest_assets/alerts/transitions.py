@@ -1,0 +1,60 @@
+"""What to tell: the difference between what is wrong now and what was wrong at the last look. Pure functions.
+
+What does not belong here: how it is said (`wording.py`), and where states are kept (`outbox.py`).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from ingest_assets.alerts.troubles import Trouble
+
+Change = Literal["new", "lasting", "recovered"]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A trouble that was there at the last look."""
+
+    trouble: Trouble
+    opened_at: datetime
+    told_at: datetime  # when people last heard of it
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """One change that people are told."""
+
+    change: Change
+    trouble: Trouble
+    opened_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a look leads to: states from now on, and what people are told."""
+
+    states: Mapping[str, State]
+    notices: tuple[Notice, ...]  # what is new first, then what lasts, then what recovered; the oldest first
+
+
+def step(states: Mapping[str, State], troubles: Iterable[Trouble], now: datetime, repeat_after: timedelta) -> Step:
+    """Return what changes: a trouble is told when it comes, every `repeat_after` while it lasts, and when it goes."""
+    following: dict[str, State] = {}
+    notices: list[Notice] = []
+    for trouble in troubles:
+        before = states.get(trouble.key)
+        if before is None:
+            opened_at = min(trouble.since or now, now)
+            following[trouble.key] = State(trouble, opened_at, told_at=now)
+            notices.append(Notice("new", trouble, opened_at))
+        elif now - before.told_at >= repeat_after:
+            following[trouble.key] = State(trouble, before.opened_at, told_at=now)
+            notices.append(Notice("lasting", trouble, before.opened_at))
+        else:
+            following[trouble.key] = State(trouble, before.opened_at, before.told_at)
+    gone = [state for key, state in states.items() if key not in following]
+    notices += [Notice("recovered", state.trouble, state.opened_at) for state in gone]
+    order = {"new": 0, "lasting": 1, "recovered": 2}
+    return Step(following, tuple(sorted(notices, key=lambda notice: (order[notice.change], notice.opened_at))))
