@@ -154,7 +154,8 @@ CHECKS = (
         "documents",
         "ERROR",
         "The documents are those of the source: nothing listed is unknown, nothing deleted is left or withheld.",
-        "Run `ingest-assets run`; when deletions are withheld and right, `ingest-assets run --approve-deletions`.",
+        "Run `ingest-assets run`; when deletions are withheld and right, `ingest-assets run --approve-deletions`, or "
+        "in the UI the job delete_documents with `approve_withheld: true`.",
         "ingest-assets run",
         _source_reconciliation,
     ),

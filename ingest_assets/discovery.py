@@ -98,7 +98,7 @@ def discover(
         )
         run(connection, "judge_deletions", deletion="withheld" if is_suspicious else "allowed")
         if are_deletions_approved:
-            run(connection, "approve_deletions")
+            run(connection, "approve_deletions", partition_keys=None)
         withheld = one(connection, "count_withheld")["documents"]
         found = Discovery(
             listing.objects, merged["added"], merged["changed"], standing["missing"], deletions_withheld=withheld

@@ -17,11 +17,12 @@ from psycopg.rows import DictRow
 
 from ingest_assets.chunk import chunk, chunker_version
 from ingest_assets.database import Database, rows
+from ingest_assets.document_rows import Fetched
 from ingest_assets.errors import DocumentRejected, DocumentUnreadable, IngestError, Reason
 from ingest_assets.extract import extractor_version
 from ingest_assets.extract.pool import Workers
 from ingest_assets.identity import chunk_ids, key_of
-from ingest_assets.recording import DocumentOutcome, Fetched, Recorder
+from ingest_assets.recording import DocumentOutcome, Recorder
 from ingest_assets.records import Chunk, Extracted, SourceContent
 from ingest_assets.settings import Settings
 from ingest_assets.source import Source

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Connection, Database, row, rows, run
@@ -71,10 +72,12 @@ def declare_models(database: Database, declared: Sequence[ModelSettings]) -> lis
 def all_models(database: Database) -> list[ModelVersion]:
     """Return every recorded version, oldest first."""
     with database.connection() as connection:
-        return [
-            ModelVersion(item["version"], item["number"], item["dimensions"], item["status"], item["fingerprint"])
-            for item in rows(connection, "select_models")
-        ]
+        return [_version(item) for item in rows(connection, "select_models")]
+
+
+def indexed_models(connection: Connection) -> list[ModelVersion]:
+    """Return the versions that have a retrieval index, as this transaction sees them."""
+    return [_version(item) for item in rows(connection, "select_indexed_models")]
 
 
 def live_models(database: Database) -> list[ModelVersion]:
@@ -122,6 +125,10 @@ def _build_ann_index(connection: Connection, build: Mapping[str, sql.Composable]
     with connection.transaction():
         run(connection, "raise_maintenance_memory" if is_parallel else "build_alone")
         run(connection, "create_ann_index", build)
+
+
+def _version(item: DictRow) -> ModelVersion:
+    return ModelVersion(item["version"], item["number"], item["dimensions"], item["status"], item["fingerprint"])
 
 
 def _declare(connection: Connection, settings: ModelSettings) -> None:

@@ -1,6 +1,7 @@
 """What is decided on a document, written in one transaction each: accepted, confirmed, postponed or rejected.
 
-What does not belong here: reading, extracting and chunking (`ingest.py`).
+What does not belong here: reading, extracting and chunking (`ingest.py`), and how a read is spelled in columns
+(`document_rows.py`).
 A decision is fenced by compare and set on the row that the read began with: whoever read earlier never overwrites
 whoever decided meanwhile.
 """
@@ -10,25 +11,24 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from psycopg.rows import DictRow
-from psycopg.types.json import Jsonb
 
 from ingest_assets.chunk import chunker_version
-from ingest_assets.database import Connection, Database, copy, row, rows, run
+from ingest_assets.database import Connection, Database, row, rows, run
+from ingest_assets.document_rows import Fetched, extracted_columns, identity_columns, write_chunks
 from ingest_assets.errors import DocumentRejected, DocumentUnreadable, Reason
 from ingest_assets.extract import extractor_version
-from ingest_assets.records import Chunk, Extracted, SourceContent
+from ingest_assets.records import Chunk, Extracted
 from ingest_assets.settings import Settings
 
 Result = Literal["accepted", "unchanged", "rejected", "postponed", "missing", "superseded", "unknown"]
 Stage = Literal["fetch", "extract", "chunk"]
 
-# What an operator can mend without a new object; looked at again every `source.recheck_hours`.
-HEALING = frozenset({Reason.ACCESS_DENIED, Reason.ARCHIVED})
 STAGES: tuple[Stage, ...] = ("fetch", "extract", "chunk")
 FETCH_ATTEMPTS = 3
 FIRST_DELAY_SECONDS = 60.0  # doubles with each attempt
+LONGEST_DELAY_SECONDS = 3600.0
 PREVIEW_CHARACTERS = 200
-CHUNK_TYPES = ("uuid", "int4", "text", "bytea", "int4", "int4", "int4", "int4", "int4", "text[]")
+SUPERSEDED = "another run decided on this document meanwhile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +56,6 @@ class DocumentOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """The bytes of a document, and the row that the read began with."""
-
-    document: DictRow
-    content: SourceContent
-    digest: bytes  # sha256 of the bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Recorder:
     """Writes the decisions of one run."""
 
@@ -84,8 +75,8 @@ class Recorder:
         def record(connection: Connection) -> bool:
             if not _is_unchanged(connection, document):
                 return False
-            _write_chunks(connection, document, generation, chunks)
-            columns = _extracted_columns(fetched.content, extracted)
+            write_chunks(connection, document, generation, chunks)
+            columns = extracted_columns(fetched.content, extracted)
             shown = {name: columns[name] for name in ("metadata", "pages", "headings")}
             run(connection, "uncover_changed_document", document_id=document["document_id"], **shown)
             run(
@@ -97,7 +88,7 @@ class Recorder:
                 content_sha256=fetched.digest,
                 extractor_version=extractor_version(self.settings.extract),
                 chunker_version=chunker_version(self.settings.chunker),
-                **_identity(fetched),
+                **identity_columns(fetched),
                 **columns,
             )
             run(connection, "align_seen", document_id=document["document_id"], read_at=document["read_at"])
@@ -111,7 +102,7 @@ class Recorder:
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail="another run decided on this document meanwhile")
+            return _outcome(document, "superseded", detail=SUPERSEDED)
         return _outcome(
             document,
             "accepted",
@@ -131,13 +122,13 @@ class Recorder:
         def record(connection: Connection) -> bool:
             if not _is_unchanged(connection, document):
                 return False
-            run(connection, "confirm_document", document_id=document["document_id"], **_identity(fetched))
+            run(connection, "confirm_document", document_id=document["document_id"], **identity_columns(fetched))
             run(connection, "align_seen", document_id=document["document_id"], read_at=document["read_at"])
             run(connection, "close_document_letters", document_id=document["document_id"], stages=list(STAGES))
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail="another run decided on this document meanwhile")
+            return _outcome(document, "superseded", detail=SUPERSEDED)
         with self.database.connection() as connection:
             chunks = rows(connection, "current_chunks", document_id=document["document_id"])
         return _outcome(
@@ -152,16 +143,29 @@ class Recorder:
         )
 
     def put_off(self, document: DictRow, error: DocumentUnreadable) -> DocumentOutcome:
-        """Record that a document cannot be read now; it is rejected where time alone does not mend it."""
+        """Record that a document cannot be read now: it is read again later, and given up after three attempts."""
         if error.reason is Reason.NOT_FOUND:
             with self.database.connection() as connection:
                 run(connection, "note_missing", document_id=document["document_id"])
             return _outcome(document, "missing", reason=error.reason, detail=error.detail)
-        if error.reason in HEALING or document["attempts"] + 1 >= FETCH_ATTEMPTS:
+        if document["attempts"] + 1 >= FETCH_ATTEMPTS:
             return self.reject(document, None, "fetch", error)
-        delay = FIRST_DELAY_SECONDS * 2 ** document["attempts"]
-        with self.database.connection() as connection:
-            run(connection, "postpone_document", document_id=document["document_id"], delay_seconds=delay)
+
+        def record(connection: Connection) -> bool:
+            if not _is_unchanged(connection, document):
+                return False
+            run(
+                connection,
+                "postpone_document",
+                document_id=document["document_id"],
+                delay_seconds=retry_delay_seconds(document["attempts"]),
+                reason=error.reason,
+                detail=error.detail,
+            )
+            return True
+
+        if not self.database.transact(record, is_derived=True):
+            return _outcome(document, "superseded", detail=SUPERSEDED)
         return _outcome(document, "postponed", stage="fetch", reason=error.reason, detail=error.detail)
 
     def reject(
@@ -184,7 +188,7 @@ class Recorder:
                 content_sha256=fetched.digest if fetched else None,
                 extractor_version=extractor_version(self.settings.extract),
                 recheck_seconds=self.settings.source.recheck_hours * 3600 if is_healing else None,
-                **_identity(fetched),
+                **identity_columns(fetched),
             )
             if fetched is not None:
                 run(connection, "align_seen", document_id=document["document_id"], read_at=document["read_at"])
@@ -197,62 +201,25 @@ class Recorder:
                 stage=stage,
                 reason=error.reason,
                 detail=error.detail,
+                attempts=document["attempts"] + 1 if is_healing else 1,
                 run_id=self.run_id,
             )
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail="another run decided on this document meanwhile")
+            return _outcome(document, "superseded", detail=SUPERSEDED)
         return _outcome(document, "rejected", stage=stage, reason=error.reason, detail=error.detail)
+
+
+def retry_delay_seconds(attempts: int) -> float:
+    """Return how long an object rests that could not be read, after so many attempts before this one."""
+    return min(FIRST_DELAY_SECONDS * 2.0**attempts, LONGEST_DELAY_SECONDS)
 
 
 def _is_unchanged(connection: Connection, document: DictRow) -> bool:
     """Lock the document; False where somebody decided on it since this read began."""
     fence = {name: document[name] for name in ("document_id", "generation", "updated_at")}
     return row(connection, "lock_document", **fence) is not None
-
-
-def _write_chunks(connection: Connection, document: DictRow, generation: int, chunks: list[Chunk]) -> None:
-    run(connection, "create_chunk_staging")
-    copy(connection, "copy_chunks", CHUNK_TYPES, map(_chunk_record, chunks))
-    run(
-        connection,
-        "upsert_chunks",
-        document_id=document["document_id"],
-        generation=document["generation"],
-        new_generation=generation,
-    )
-
-
-def _chunk_record(item: Chunk) -> tuple[Any, ...]:
-    span = item.span
-    return (
-        item.chunk_id, span.index, span.text, item.text_sha256, span.token_count, span.char_start, span.char_end,
-        span.page_start, span.page_end, list(span.heading),
-    )  # fmt: skip
-
-
-def _identity(fetched: Fetched | None) -> dict[str, Any]:
-    if fetched is None:
-        return {"etag": None, "size_bytes": None, "last_modified": None, "source_version": None}
-    seen = fetched.content.object
-    return {
-        "etag": seen.etag,
-        "size_bytes": seen.size_bytes,
-        "last_modified": seen.last_modified,
-        "source_version": fetched.content.version,
-    }
-
-
-def _extracted_columns(content: SourceContent, extracted: Extracted) -> dict[str, Any]:
-    return {
-        "media_type": extracted.media_type,
-        "text": extracted.text,
-        "pages": Jsonb([[page.number, page.char_start, page.char_end] for page in extracted.pages]),
-        "headings": Jsonb([[item.level, item.title, item.char_start] for item in extracted.headings]),
-        "warnings": Jsonb([{"code": w.code, "detail": w.detail, "pages": list(w.pages)} for w in extracted.warnings]),
-        "metadata": Jsonb({**extracted.properties, **content.metadata}),
-    }
 
 
 def _outcome(document: DictRow, result: Result, **details: Any) -> DocumentOutcome:

@@ -35,6 +35,7 @@ def totals(database: Database) -> dict[str, Any]:
         letters = rows(connection, "count_letters")
         listing = row(connection, "last_listing")
         withheld = one(connection, "count_withheld")["documents"]
+        unreadable = rows(connection, "unreadable_documents")
         runs = rows(connection, "living_embedding_runs")
     models = [model for model in all_models(database) if model.status != "retired"]
     active = served_model([model for model in models if model.status == "active"])
@@ -53,6 +54,8 @@ def totals(database: Database) -> dict[str, Any]:
         "source": {
             "objects": listing["objects"] if listing else None,
             "deletions_withheld": withheld,
+            "unreadable": {item["reason"]: item["documents"] for item in unreadable},
+            "next_attempt_at": min((item["next_attempt_at"].isoformat() for item in unreadable), default=None),
         },
         "embedding_runs": [{**item, "started_at": item["started_at"].isoformat()} for item in runs],
     }
@@ -76,7 +79,8 @@ def document_status(database: Database, name: str) -> dict[str, Any]:
         "document_id": str(found["document_id"]),
         "source_uri": found["source_uri"],
         "status": found["status"],
-        "reason": _reason(letters),
+        "reason": _reason(letters) or found["unreadable_reason"],
+        "unreadable": _unreadable(found),
         "generation": found["generation"],
         "published_generation": found["published_generation"],
         "chunks": len(chunks),
@@ -94,8 +98,8 @@ def show_document(database: Database, name: str) -> dict[str, Any]:
     return {
         "document": found["source_key"],
         "status": found["status"],
-        "reason": _reason(letters),
-        "detail": letters[0]["detail"] if letters else None,
+        "reason": _reason(letters) or found["unreadable_reason"],
+        "detail": letters[0]["detail"] if letters else found["unreadable_detail"],
         "warnings": found["warnings"],
         "media_type": found["media_type"],
         "metadata": found["metadata"],
@@ -125,6 +129,18 @@ def letter_summary(item: DictRow) -> dict[str, Any]:
 
 def _reason(letters: list[DictRow]) -> str | None:
     return letters[0]["reason"] if letters else None
+
+
+def _unreadable(found: DictRow) -> dict[str, Any] | None:
+    """Return why a document could not be read and when it is tried again; None where nothing waits."""
+    if found["unreadable_reason"] is None or found["retry_after"] is None:
+        return None
+    return {
+        "reason": found["unreadable_reason"],
+        "detail": found["unreadable_detail"],
+        "attempts": found["attempts"],
+        "next_attempt_at": found["retry_after"].isoformat(),
+    }
 
 
 def _chunk(item: DictRow) -> dict[str, Any]:

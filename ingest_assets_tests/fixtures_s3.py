@@ -1,8 +1,9 @@
-"""S3 for tests: moto's server over HTTP, and a small store that fails on purpose; both speak real HTTP.
+"""S3 for tests: moto's server over HTTP, and a small store that fails on demand; both speak real HTTP.
 
 What does not belong here: SQS, and anything that patches our code.
 """
 
+import hashlib
 import threading
 import uuid
 from collections import deque
@@ -78,29 +79,57 @@ class Reply:
     code: str = ""  # of an S3 error; makes the body
     promised_bytes: int | None = None  # Content-Length, where it is not that of the body
     headers: tuple[tuple[str, str], ...] = ()
+    message: str = "scripted"
+    etag: str = "0123"
 
     def content(self) -> bytes:
         """Return the body as it is sent."""
         if not self.code:
             return self.body
-        return f"<Error><Code>{self.code}</Code><Message>scripted</Message></Error>".encode()
+        return f"<Error><Code>{self.code}</Code><Message>{self.message}</Message></Error>".encode()
 
 
 @dataclass
 class FailingStore:
-    """A store with one empty listing, whose objects answer with the next scripted reply."""
+    """A store whose objects answer with the next scripted reply, else with their standing fault, else as they are.
+
+    Keys are plain words. `listing` is said instead of what is there.
+    """
 
     endpoint_url: str = ""
     replies: deque[Reply] = field(default_factory=deque)
-    listing: Reply = Reply(body=b"<ListBucketResult><KeyCount>0</KeyCount></ListBucketResult>")
+    objects: dict[str, bytes] = field(default_factory=dict)
+    faults: dict[str, Reply] = field(default_factory=dict)  # by key, until they are taken away
+    listing: Reply | None = None
     object_requests: list[str] = field(default_factory=list)
 
     def answer(self, method: str, path: str) -> Reply:
         """Return the reply to one request and note it."""
         if "list-type=2" in path:
-            return self.listing
+            return self.listing or self._listed()
         self.object_requests.append(f"{method} {path}")
-        return self.replies.popleft()
+        if self.replies:
+            return self.replies.popleft()
+        key = path.split("?", maxsplit=1)[0].split("/", 2)[2]
+        if key in self.faults:
+            return self.faults[key]
+        if key not in self.objects:
+            return Reply(404, code="NoSuchKey")
+        return Reply(body=self.objects[key], etag=_etag(self.objects[key]))
+
+    def _listed(self) -> Reply:
+        entries = "".join(
+            f"<Contents><Key>{key}</Key><LastModified>2024-05-03T10:00:00.000Z</LastModified>"
+            f"<ETag>&quot;{_etag(data)}&quot;</ETag><Size>{len(data)}</Size></Contents>"
+            for key, data in sorted(self.objects.items())
+        )
+        return Reply(
+            body=f"<ListBucketResult>{entries}<KeyCount>{len(self.objects)}</KeyCount></ListBucketResult>".encode()
+        )
+
+
+def _etag(data: bytes) -> str:
+    return hashlib.md5(data).hexdigest()  # noqa: S324 - S3 names objects so
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -114,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
         promised = len(content) if reply.promised_bytes is None else reply.promised_bytes
         self.send_response(reply.status)
         self.send_header("Content-Length", str(promised))
-        self.send_header("ETag", '"0123"')
+        self.send_header("ETag", f'"{reply.etag}"')
         self.send_header("Last-Modified", "Fri, 03 May 2024 10:00:00 GMT")
         for name, value in reply.headers:
             self.send_header(name, value)

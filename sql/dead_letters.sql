@@ -1,9 +1,9 @@
 -- Dead letters: what was given up on, by document and by unit.
 
 -- name: insert_document_letter
--- Give a document up at a stage; a letter that stands open counts one more attempt.
-INSERT INTO ingest.dead_letters AS l (document_id, stage, reason, detail, run_id)
-VALUES (%(document_id)s, %(stage)s, %(reason)s, %(detail)s, %(run_id)s)
+-- Give a document up at a stage after so many attempts; a letter that stands open counts one more.
+INSERT INTO ingest.dead_letters AS l (document_id, stage, reason, detail, attempts, run_id)
+VALUES (%(document_id)s, %(stage)s, %(reason)s, %(detail)s, %(attempts)s, %(run_id)s)
 ON CONFLICT (document_id, chunk_id, embedding_model_version, stage) WHERE resolved_at IS NULL
 DO UPDATE SET reason = excluded.reason, detail = excluded.detail, run_id = excluded.run_id,
     attempts = l.attempts + 1, last_failed_at = now()

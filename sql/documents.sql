@@ -12,9 +12,10 @@ WHERE status <> 'deleted' AND missing_since IS NULL AND (
 ORDER BY first_seen_at, partition_key
 
 -- name: missing_documents
--- Partition keys of documents that a listing lacked so long ago.
+-- Partition keys of documents that a listing lacked so long ago; not those whose HEAD was refused a moment ago.
 SELECT partition_key FROM ingest.documents
 WHERE status <> 'deleted' AND deletion = 'allowed' AND missing_since <= now() - make_interval(secs => %(grace_seconds)s)
+  AND NOT (updated_at > missing_since AND coalesce(retry_after > now(), false))
 ORDER BY partition_key
 
 -- name: select_documents
@@ -46,25 +47,28 @@ UPDATE ingest.documents SET
     extractor_version = %(extractor_version)s, media_type = %(media_type)s, text = %(text)s,
     text_sha256 = %(text_sha256)s, chunked_text_sha256 = %(text_sha256)s, chunker_version = %(chunker_version)s,
     pages = %(pages)s, headings = %(headings)s, warnings = %(warnings)s, metadata = %(metadata)s,
-    generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL, missing_since = NULL, deletion = NULL,
-    updated_at = clock_timestamp()
+    generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL,
+    unreadable_reason = NULL, unreadable_detail = NULL, missing_since = NULL, deletion = NULL, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
 -- name: confirm_document
 -- Record a read that gave the bytes we have already decided on.
 UPDATE ingest.documents SET
     etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
-    source_version = %(source_version)s, attempts = 0, retry_after = NULL, missing_since = NULL, deletion = NULL,
-    updated_at = clock_timestamp()
+    source_version = %(source_version)s, attempts = 0, retry_after = NULL,
+    unreadable_reason = NULL, unreadable_detail = NULL, missing_since = NULL, deletion = NULL, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
 -- name: reject_document
--- Record a read that can never give text; what was accepted before stays served.
+-- Record that a document is given up in this state; what was accepted before stays served. With `recheck_seconds` it is
+-- read again after so long, and its attempts go on counting.
 UPDATE ingest.documents SET
     etag = coalesce(%(etag)s, seen_etag), size_bytes = coalesce(%(size_bytes)s, seen_size_bytes),
     last_modified = coalesce(%(last_modified)s, seen_last_modified),
     source_version = %(source_version)s, content_sha256 = %(content_sha256)s,
-    extractor_version = %(extractor_version)s, status = 'rejected', attempts = attempts + 1,
+    extractor_version = %(extractor_version)s, status = 'rejected',
+    attempts = CASE WHEN %(recheck_seconds)s::float8 IS NULL THEN 0 ELSE attempts + 1 END,
+    unreadable_reason = NULL, unreadable_detail = NULL,
     retry_after = now() + make_interval(secs => %(recheck_seconds)s), updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
@@ -75,10 +79,16 @@ UPDATE ingest.documents SET
 WHERE document_id = %(document_id)s AND seen_at < %(read_at)s
 
 -- name: postpone_document
--- Note a read that failed and may succeed later.
-UPDATE ingest.documents SET attempts = attempts + 1,
+-- Note that an object could not be read, or its deletion not be confirmed, and when it is tried again.
+UPDATE ingest.documents SET attempts = attempts + 1, unreadable_reason = %(reason)s, unreadable_detail = %(detail)s,
     retry_after = now() + make_interval(secs => %(delay_seconds)s), updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
+
+-- name: unreadable_documents
+-- Documents that could not be read and wait for another attempt, by reason, with the time of the next one.
+SELECT unreadable_reason AS reason, count(*) AS documents, min(retry_after) AS next_attempt_at FROM ingest.documents
+WHERE status <> 'deleted' AND unreadable_reason IS NOT NULL AND retry_after IS NOT NULL
+GROUP BY unreadable_reason ORDER BY unreadable_reason
 
 -- name: note_missing
 -- A read found that the object is gone.
@@ -86,9 +96,10 @@ UPDATE ingest.documents SET missing_since = coalesce(missing_since, now())
 WHERE document_id = %(document_id)s AND status <> 'deleted'
 
 -- name: note_present
--- A deletion was not confirmed: the object is there.
-UPDATE ingest.documents SET missing_since = NULL, deletion = NULL, seen_etag = %(etag)s, seen_size_bytes = %(size_bytes)s,
-    seen_last_modified = %(last_modified)s, seen_at = now()
+-- A deletion was not confirmed: the object is there. Attempts to confirm it are none to read it.
+UPDATE ingest.documents SET missing_since = NULL, deletion = NULL, unreadable_reason = NULL, unreadable_detail = NULL,
+    attempts = 0, retry_after = CASE WHEN status = 'rejected' THEN retry_after END,
+    seen_etag = %(etag)s, seen_size_bytes = %(size_bytes)s, seen_last_modified = %(last_modified)s, seen_at = now()
 WHERE document_id = %(document_id)s
 
 -- name: forget_recheck
@@ -97,7 +108,8 @@ UPDATE ingest.documents SET retry_after = NULL WHERE document_id = %(document_id
 
 -- name: reopen_document
 -- Make a document pending again.
-UPDATE ingest.documents SET etag = NULL, attempts = 0, retry_after = NULL, extractor_version = NULL,
+UPDATE ingest.documents SET etag = NULL, attempts = 0, retry_after = NULL, unreadable_reason = NULL,
+    unreadable_detail = NULL, extractor_version = NULL,
     updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
@@ -110,7 +122,7 @@ FROM ingest.document_status WHERE status <> 'deleted' ORDER BY source_key
 -- One document by key, URI or id: one row or none.
 SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, s.status, d.status AS decision, d.generation,
     d.text, d.media_type, d.warnings, d.metadata, d.etag, d.size_bytes, d.last_modified, d.extractor_version,
-    d.chunker_version, d.missing_since, d.retry_after, s.published_generation, s.version
+    d.chunker_version, d.missing_since, d.retry_after, d.attempts, d.unreadable_reason, d.unreadable_detail, s.published_generation, s.version
 FROM ingest.documents d JOIN ingest.document_status s USING (document_id)
 WHERE d.source_key = %(document)s OR d.source_uri = %(document)s OR d.partition_key = %(document)s
    OR d.document_id::text = %(document)s

@@ -69,8 +69,11 @@ UPDATE ingest.documents SET deletion = %(deletion)s
 WHERE status <> 'deleted' AND missing_since IS NOT NULL AND deletion IS NULL
 
 -- name: approve_deletions
--- Somebody says that what is missing now is meant to be gone.
-UPDATE ingest.documents SET deletion = 'allowed' WHERE status <> 'deleted' AND missing_since IS NOT NULL
+-- Somebody says that what is missing now, or some of it, is meant to be gone; one row for each of it.
+UPDATE ingest.documents SET deletion = 'allowed'
+WHERE status <> 'deleted' AND missing_since IS NOT NULL
+  AND (%(partition_keys)s::text[] IS NULL OR partition_key = ANY (%(partition_keys)s::text[]))
+RETURNING partition_key
 
 -- name: count_withheld
 -- One row: documents whose deletion waits for somebody's approval.

@@ -5,6 +5,11 @@
 SELECT version, number, provider, model, dimensions, fingerprint, status, declared_at, activated_at
 FROM ingest.embedding_models ORDER BY number
 
+-- name: select_indexed_models
+-- Every version that has a retrieval index, retired or not, in the order of declaration.
+SELECT version, number, dimensions, fingerprint, status FROM ingest.embedding_models
+WHERE to_regclass(format('serving.index_%%s', number)) IS NOT NULL ORDER BY number
+
 -- name: insert_model
 -- Declare a version; one row when it is new.
 INSERT INTO ingest.embedding_models (version, provider, model, dimensions, fingerprint)

@@ -32,7 +32,10 @@ def run(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Discover, ingest, embed, publish, delete and check, once. Exit 1 while dead letters are open or a check fails."""
+    """Discover, ingest, embed, publish, delete and check, once.
+
+    Exit 1 while dead letters are open, a check fails, or objects could not be read and wait for another attempt.
+    """
     with platform_or_leave(as_json=as_json) as platform:
         result = _execute(platform, approve_deletions=approve_deletions, approve_units=approve_units, as_json=as_json)
         found = totals(platform.database)
@@ -41,7 +44,8 @@ def run(
     else:
         print_totals(found)
         print_outcome(result)
-    raise typer.Exit(exit_code(result))
+    # What could not be read is tried again; until then the index lacks something that the source has.
+    raise typer.Exit(max(exit_code(result), 1 if found["source"]["unreadable"] else 0))
 
 
 def exit_code(result: "PassResult") -> int:
@@ -94,6 +98,14 @@ def print_totals(found: dict[str, Any]) -> None:
         ("dead letters", found["dead_letters"]["open"], _detail(found["dead_letters"]["by_reason"])),
     ]
     print_table("Corpus", ("", "count", ""), lines)
+    source = found["source"]
+    if source["unreadable"]:
+        errors.print(
+            f"Not readable so far: {_detail(source['unreadable'])}. Tried again after {source['next_attempt_at']}, "
+            "and given up as dead letters after three attempts; `ingest-assets status DOCUMENT` says more.",
+            style="yellow",
+            highlight=False,
+        )
     if found["embedding_runs"]:
         columns = ("model", "lane", "completed", "remaining", "dead_lettered", "rate_limited_responses")
         working = [tuple(item[name] for name in columns) for item in found["embedding_runs"]]

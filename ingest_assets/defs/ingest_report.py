@@ -60,8 +60,18 @@ def _record_documents(
         if item.is_good or item.result == "unknown"
     ]
     warn_of_gone(context, [item.partition_key for item in outcomes if item.result == "unknown"])
+    _say_unread(context, outcomes)
     for asset in context.selected_asset_keys:
         record_materialized(context, asset, records, code_version)
+
+
+def _say_unread(context: dg.AssetExecutionContext, outcomes: Sequence[DocumentOutcome]) -> None:
+    """Say in the run's log which documents it could not decide on, and what becomes of them."""
+    for item in outcomes:
+        if item.result == "postponed":
+            context.log.warning("%s: %s, %s; it is tried again later.", item.source_key, item.reason, item.detail)
+        elif item.result == "missing":
+            context.log.info("%s: its object is gone; it is deleted once a listing lacks it too.", item.source_key)
 
 
 def _fail_for_documents(outcomes: Sequence[DocumentOutcome]) -> None:

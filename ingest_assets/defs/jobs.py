@@ -6,23 +6,25 @@ What does not belong here: assets' own runs, which need no job of their own.
 import dagster as dg
 
 from ingest_assets.defs.housekeeping import keep_house
-from ingest_assets.defs.keys import DocumentsConfig
+from ingest_assets.defs.keys import DeletionConfig
 from ingest_assets.defs.report import report_housekeeping, run_deletion
 from ingest_assets.defs.resources import PlatformResource
 
 
 @dg.op(
     name="confirm_and_delete",
-    description="Confirm by a HEAD that each object is gone, then delete its document at every model version.",
+    description="Confirm by a HEAD that each object is gone, then delete its document at every model version. "
+    "Deletions that were withheld need `approve_withheld: true`.",
 )
-def confirm_and_delete(context: dg.OpExecutionContext, config: DocumentsConfig, platform: PlatformResource) -> None:
+def confirm_and_delete(context: dg.OpExecutionContext, config: DeletionConfig, platform: PlatformResource) -> None:
     """Delete documents that are gone from the source, each with a receipt."""
-    run_deletion(context, config.keys, platform.get())
+    run_deletion(context, config, platform.get())
 
 
 @dg.job(
     name="delete_documents",
-    description="Deletes documents that are gone from the source, at every model version, each with a receipt.",
+    description="Deletes documents that are gone from the source, at every model version, each with a receipt. To "
+    "approve deletions that were withheld, launch it with `approve_withheld: true`.",
     tags={"lane": "incremental"},
 )
 def delete_documents_job() -> None:

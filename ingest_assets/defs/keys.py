@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
+import pydantic
 
 from ingest_assets.defs.partitions import split_document_version
 
@@ -19,6 +20,20 @@ class DocumentsConfig(dg.Config):
     """Documents of this run; empty when it has a partition key or range."""
 
     keys: list[str] = []
+
+
+class DeletionConfig(dg.Config):
+    """Documents of a deletion run, and whether somebody approves deletions that were withheld."""
+
+    keys: list[str] = pydantic.Field(
+        default=[],
+        description="Partition keys. Empty with `approve_withheld`: every document that is missing from the source.",
+    )
+    approve_withheld: bool = pydantic.Field(
+        default=False,
+        description="Delete although the source shrank suspiciously. Each object is still asked for before: what is "
+        "there stays.",
+    )
 
 
 class EmbeddingConfig(dg.Config):

@@ -5,6 +5,7 @@ green, and checks are stored whatever happens.
 """
 
 import traceback
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from uuid import UUID
@@ -14,7 +15,8 @@ import dagster as dg
 from ingest_assets.checks import run_checks
 from ingest_assets.database import rows
 from ingest_assets.defs.bookkeeping import record_checks
-from ingest_assets.deletion import delete_documents
+from ingest_assets.defs.keys import DeletionConfig
+from ingest_assets.deletion import approve_deletions, delete_documents
 from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
 from ingest_assets.leases import Lease, lease
 from ingest_assets.platform import Platform
@@ -41,17 +43,36 @@ def reported(
         raise dg.Failure(str(error), metadata={CAUSE: _cause(error)}, allow_retries=False) from error
 
 
-def run_deletion(context: dg.OpExecutionContext, keys: Sequence[str], platform: Platform) -> None:
+def run_deletion(context: dg.OpExecutionContext, config: DeletionConfig, platform: Platform) -> None:
     """Carry out deletions that are confirmed and report each in the run's log.
 
     Raises:
-        Failure: the source does not say whether an object is there.
+        Failure: the run names no document, or the source does not say whether an object is there.
     """
+    keys = _keys_to_delete(config, platform)
     with reported(context, platform, keys):
         outcomes = delete_documents(platform.database, platform.source, keys, context.run.run_id)
+        results: Counter[str] = Counter()
         for done, outcome in enumerate(outcomes, start=1):
             context.log.info("%s: %s, %d rows removed", outcome.partition_key, outcome.result, outcome.removed_rows)
+            results[outcome.result] += 1
             report(Progress("delete", done, len(keys)))
+    context.add_output_metadata(dict(results))
+
+
+def _keys_to_delete(config: DeletionConfig, platform: Platform) -> list[str]:
+    try:
+        if config.approve_withheld:
+            return approve_deletions(platform.database, config.keys)
+    except IngestError as error:
+        raise dg.Failure(str(error), metadata={CAUSE: _cause(error)}, allow_retries=False) from error
+    if not config.keys:
+        raise dg.Failure(
+            "This run names no document. To approve deletions that were withheld, launch delete_documents with "
+            "`approve_withheld: true` in the config of confirm_and_delete; others are requested by deletion_sensor.",
+            allow_retries=False,
+        )
+    return list(config.keys)
 
 
 def report_housekeeping(context: dg.OpExecutionContext, done: Mapping[str, float]) -> None:
