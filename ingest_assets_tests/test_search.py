@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from pgvector import Vector
 from psycopg import sql
@@ -128,6 +130,29 @@ def test_quotes_and_minus_are_obeyed(reader: Reader) -> None:
     without = asked(reader, query_text="axolotl -pump -bearing", k=100)
     assert without == []
     assert len(asked(reader, query_text="axolotl -tariff", k=100)) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" * 60 + " axolotl",
+        "- - " * 40 + "axolotl",
+        "axolotl '\\ :* & ! ( <-> |",
+        "axolotl or",
+        "is it axolotl or quagga?",
+    ],
+)
+def test_no_text_is_too_odd_to_be_asked(reader: Reader, text: str) -> None:
+    """A line of dashes, operators of Postgres and a small `or` are parts of a question, not orders."""
+    assert "axolotl" in asked(reader, query_text=text)[0]["text"]
+
+
+@given(text=st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1, max_size=80))
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_text_is_a_question(reader: Reader, text: str) -> None:
+    """Whatever people type is answered, with something or with nothing."""
+    assert len(asked(reader, query_vector=question(2), query_text=text, k=5)) == 5
+    assert len(asked(reader, query_text=text, k=5)) <= 5
 
 
 def test_hybrid_is_the_sum_of_reciprocal_ranks(reader: Reader) -> None:
