@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -44,7 +45,7 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> Any:
 class Dev:
     """A running `ingest-assets dev`."""
 
-    process: "subprocess.Popen[str]"
+    process: "subprocess.Popen[bytes]"
     url: str
 
     def is_up(self) -> bool:
@@ -71,14 +72,24 @@ class Dev:
         for process in everything:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        self.process.communicate(timeout=STOP_SECONDS)
+        self.process.wait(timeout=STOP_SECONDS)
 
 
 @contextmanager
 def running_dev(deployment: Deployment) -> Iterator[Dev]:
     """Start `dev`, wait until the UI answers, and end it with Ctrl-C unless it is dead already."""
     port = free_port()
-    dev = Dev(deployment.start("dev", "--port", str(port)), f"http://127.0.0.1:{port}")
+    # Into a file: nobody reads while it runs, and a full pipe stops whoever writes into it.
+    with (deployment.folder / "dev.log").open("a") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ingest_assets", "dev", "--port", str(port)],
+            cwd=deployment.folder,
+            env=deployment.environment,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    dev = Dev(process, f"http://127.0.0.1:{port}")
     try:
         wait_for(dev.is_up, START_SECONDS, "the UI")
         yield dev
@@ -86,7 +97,7 @@ def running_dev(deployment: Deployment) -> Iterator[Dev]:
         if dev.process.poll() is None:
             dev.process.send_signal(signal.SIGINT)
             try:
-                dev.process.communicate(timeout=STOP_SECONDS)
+                dev.process.wait(timeout=STOP_SECONDS)
             finally:
                 if dev.process.poll() is None:
                     os.killpg(dev.process.pid, signal.SIGKILL)

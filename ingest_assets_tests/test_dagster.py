@@ -8,6 +8,7 @@ import pytest
 
 from ingest_assets.checks import CHECKS
 from ingest_assets.definitions import build_definitions
+from ingest_assets.defs.columns import TABLES
 from ingest_assets.defs.instance import open_instance
 from ingest_assets.defs.partitions import (
     add_documents,
@@ -352,3 +353,45 @@ def test_the_asset_graph_is_the_one_that_is_written_here() -> None:
         )
         assert spec.description and spec.owners and spec.code_version
     assert lines == GRAPH.strip().splitlines()
+
+
+@pytest.mark.parametrize("asset", [name for kind in ASSETS for name in ASSETS[kind]])
+def test_the_ui_shows_each_asset_with_its_owner_its_kinds_and_the_columns_of_its_table(
+    platform: Platform, asset: str
+) -> None:
+    """What a person reads of a table is what the table is."""
+    spec = next(
+        spec
+        for part in build_definitions().assets or ()
+        for spec in part.specs
+        if spec.key.to_user_string() == asset  # type: ignore[union-attr]
+    )
+    assert spec.owners
+    assert spec.kinds
+    assert spec.description
+    schema, name, columns = spec.metadata["dagster/table_name"].split(".")[0], *TABLES[asset]
+    with platform.database.connection() as connection:
+        found = connection.execute(
+            "SELECT column_name, data_type FROM information_schema.columns"
+            " WHERE table_schema = %s AND table_schema || '.' || table_name = %s",
+            [schema, name],
+        ).fetchall()
+    types = {item["column_name"]: item["data_type"] for item in found}
+    assert {column: types.get(column) for column, _, _ in columns} == {column: kind for column, kind, _ in columns}
+    assert [column.name for column in spec.metadata["dagster/column_schema"].columns] == [name for name, *_ in columns]
+
+
+def test_a_rejected_document_says_beside_its_partition_why(
+    deployment: Deployment, platform: Platform, instance: dg.DagsterInstance
+) -> None:
+    """Whoever clicks the red partition reads the reason and what to do."""
+    three_documents(deployment)
+    run_due(instance, platform, due_from_source(instance, platform))
+    [record] = instance.fetch_observations(
+        dg.AssetRecordsFilter(asset_key=dg.AssetKey("documents"), asset_partitions=["b.pdf"]), limit=5
+    ).records
+    observation = record.asset_observation
+    assert observation is not None
+    metadata = {name: value.value for name, value in observation.metadata.items()}
+    assert (metadata["reason"], metadata["stage"]) == ("unsupported_type", "extract")
+    assert "materialize this partition again" in str(metadata["what to do"])

@@ -27,6 +27,7 @@ from ingest_assets.settings import Settings
 
 EXAMPLES = "Examples: `ingest-assets dev` · `ingest-assets --config prod.toml dev --port 3001`"
 HOST = "127.0.0.1"
+EVENTS_PER_STATEMENT = 1000
 START_SECONDS = 90.0
 STOP_SECONDS = 30.0
 
@@ -52,6 +53,8 @@ def _serve(settings: Settings, urls: DatabaseUrls, port: int) -> int:
         "DAGSTER_HOME": str(prepare_home(settings)),
         "INGEST_DATABASE__URL": urls.ingest,
         "INGEST_DATABASE__DAGSTER_URL": urls.dagster,
+        # Dagster writes the planned events of a run that it makes for many partitions in batches, not one by one.
+        "DAGSTER_EVENT_BATCH_SIZE": str(EVENTS_PER_STATEMENT),
     }
     command = [sys.executable, "-m", "dagster", "dev", "-m", "ingest_assets.definitions", "-h", HOST, "-p", str(port)]
     with _stop_requested() as is_stopping, _children(command, environment) as process:

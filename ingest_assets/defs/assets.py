@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from ingest_assets import chunk, extract
+from ingest_assets.defs.columns import table_metadata
 from ingest_assets.defs.embedding_report import run_embedding
 from ingest_assets.defs.ingest_report import run_ingest
 from ingest_assets.defs.keys import DocumentsConfig, EmbeddingConfig
@@ -28,6 +29,7 @@ def _spec(name: str, description: str, kinds: set[str], deps: list[str], **detai
     return dg.AssetSpec(
         name,
         description=description,
+        metadata=table_metadata(name),
         kinds=kinds,
         deps=deps,
         group_name=GROUP,
@@ -42,8 +44,8 @@ def _spec(name: str, description: str, kinds: set[str], deps: list[str], **detai
     specs=[
         _spec(
             "documents",
-            "The text of each source object, with its pages, headings and properties. Table `ingest.documents`: "
-            "`source_uri`, `etag`, `content_sha256`, `text`, `pages`, `headings`, `metadata`, `generation`, `status`.",
+            "The text of each source object, with its pages, headings and properties. One partition a document; a red "
+            "one was given up, and its observation says why.",
             {"postgres", "s3"},
             [],
             partitions_def=documents,
@@ -51,8 +53,7 @@ def _spec(name: str, description: str, kinds: set[str], deps: list[str], **detai
         ),
         _spec(
             "chunks",
-            "Spans of each document's text, cut where the content says. Table `ingest.chunks`: `chunk_id`, "
-            "`chunk_index`, `text`, `text_sha256`, `token_count`, `char_start`, `char_end`, `page_start`, `heading`.",
+            "Spans of each document's text, cut where the content says. Made together with `documents`.",
             {"postgres"},
             ["documents"],
             partitions_def=documents,
@@ -75,8 +76,8 @@ def ingest_documents(
     specs=[
         _spec(
             "chunk_vectors",
-            "One vector for each current chunk at one embedding model version. Table `ingest.chunk_vectors`: "
-            "`chunk_id`, `embedding_model_version`, `text_sha256` of the text that was sent, `embedding`, `run_id`.",
+            "One vector for each current chunk at one embedding model version. Materialize it together with "
+            "`dead_letters` and `retrieval_index`; texts that have a vector are not sent again.",
             {"postgres", "pgvector"},
             ["chunks"],
             partitions_def=document_versions,
@@ -84,8 +85,8 @@ def ingest_documents(
         ),
         _spec(
             "dead_letters",
-            "What was given up on, with a reason: no content, only references. Table `ingest.dead_letters`: `stage`, "
-            "`reason`, `detail`, `attempts`, `run_id`, `resolved_at`, `resolution`.",
+            "What was given up on, with a reason: no content, only references. Mend the cause and materialize the "
+            "partition again, or `ingest-assets dead-letters resolve DOCUMENT`.",
             {"postgres"},
             ["chunks"],
             partitions_def=document_versions,
@@ -93,8 +94,8 @@ def ingest_documents(
         ),
         _spec(
             "retrieval_index",
-            "What readers search: each document's last complete generation. Table `serving.index_<n>` of the version, "
-            "function `serving.search(query_vector, query_text, k)`.",
+            "What readers search through `serving.search`: each document's last complete generation, one table a "
+            "version. A document is replaced in one transaction.",
             {"postgres", "pgvector"},
             ["chunk_vectors"],
             partitions_def=document_versions,

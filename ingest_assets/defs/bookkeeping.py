@@ -12,7 +12,12 @@ from typing import Any
 
 import dagster as dg
 from dagster import DagsterEvent, DagsterEventType, EventLogEntry
-from dagster._core.events import AssetMaterializationPlannedData, EventSpecificData, StepMaterializationData
+from dagster._core.events import (
+    AssetMaterializationPlannedData,
+    AssetObservationData,
+    EventSpecificData,
+    StepMaterializationData,
+)
 
 from ingest_assets.defs.check_metadata import check_metadata
 from ingest_assets.verdicts import Verdict
@@ -68,6 +73,25 @@ def record_materialized(
         for record in records
     ]
     _store(context, events)
+
+
+def record_given_up(
+    context: dg.AssetExecutionContext, assets: Iterable[dg.AssetKey], records: Sequence[PartitionRecord]
+) -> None:
+    """Note why partitions are not materialized, where people look for it: beside the partition."""
+    for asset in assets:
+        events = [
+            _entry(
+                context,
+                DagsterEventType.ASSET_OBSERVATION,
+                AssetObservationData(
+                    dg.AssetObservation(asset, partition=record.partition, metadata=dict(record.metadata))
+                ),
+                f"Gave up {record.partition}.",
+            )
+            for record in records
+        ]
+        _store(context, events)
 
 
 def record_checks(context: dg.AssetExecutionContext | dg.OpExecutionContext, verdicts: Iterable[Verdict]) -> None:

@@ -20,8 +20,8 @@ def check_metadata(verdict: Verdict) -> dict[str, Any]:
     """Return the metadata of a verdict."""
     metadata: dict[str, Any] = {**verdict.counts, "looked at": verdict.scope}
     if not verdict.passed:
-        metadata["what to do"] = dg.MetadataValue.md(verdict.remedy)
-        metadata["sample"] = dg.MetadataValue.md(offenders_table(verdict))
+        metadata["what to do"] = verdict.remedy
+        metadata["first offenders"] = dg.MetadataValue.md(offenders_table(verdict))
     return metadata
 
 

@@ -10,7 +10,7 @@ import dagster as dg
 import psycopg
 
 from ingest_assets.database import rows
-from ingest_assets.defs.bookkeeping import PartitionRecord, record_materialized, record_planned
+from ingest_assets.defs.bookkeeping import PartitionRecord, record_given_up, record_materialized, record_planned
 from ingest_assets.defs.keys import (
     LANE_TAG,
     EmbeddingConfig,
@@ -141,7 +141,12 @@ def _record_version(
         ]
         record_materialized(context, asset, records, code_version)
     # A partition shows the run that planned it last: it is this one, whatever others that left it to us end with.
-    record_planned(context, context.selected_asset_keys, [document_version(key, version) for key in sorted(failed)])
+    given_up = [
+        PartitionRecord(document_version(key, version), version_metadata("dead_letters", None, by_key[key]))
+        for key in sorted(failed)
+    ]
+    record_planned(context, context.selected_asset_keys, [record.partition for record in given_up])
+    record_given_up(context, context.selected_asset_keys, given_up)
     return failed
 
 

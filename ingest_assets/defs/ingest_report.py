@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from ingest_assets.defs.bookkeeping import PartitionRecord, record_materialized, record_planned
+from ingest_assets.defs.bookkeeping import PartitionRecord, record_given_up, record_materialized, record_planned
 from ingest_assets.defs.keys import (
     DocumentsConfig,
     document_keys,
     is_named_in_config,
 )
-from ingest_assets.defs.partition_metadata import document_metadata, gone_metadata
+from ingest_assets.defs.partition_metadata import document_metadata, gone_metadata, rejection_metadata
 from ingest_assets.defs.report import named, reported, warn_of_gone
 from ingest_assets.ingest import ingest_documents
 from ingest_assets.platform import Platform
@@ -59,6 +59,10 @@ def _record_documents(
         for item in outcomes
         if item.is_good or item.result == "unknown"
     ]
+    given_up = [
+        PartitionRecord(item.partition_key, rejection_metadata(item)) for item in outcomes if item.result == "rejected"
+    ]
+    record_given_up(context, context.selected_asset_keys, given_up)
     warn_of_gone(context, [item.partition_key for item in outcomes if item.result == "unknown"])
     _say_unread(context, outcomes)
     for asset in context.selected_asset_keys:

@@ -33,6 +33,18 @@ def document_metadata(item: DocumentOutcome) -> dict[str, Any]:
     return metadata
 
 
+def rejection_metadata(item: DocumentOutcome) -> dict[str, Any]:
+    """Return what the partition of a document shows that was given up."""
+    return {
+        "result": "rejected",
+        "source_key": item.source_key,
+        "stage": str(item.stage or ""),
+        "reason": str(item.reason or ""),
+        "detail": item.detail,
+        "what to do": "Replace the object, or change the setting; then materialize this partition again.",
+    }
+
+
 def version_metadata(asset: str, publication: Publication | None, letters: Sequence[DictRow]) -> dict[str, Any]:
     """Return what the partition of a document and version shows in one of the three embed assets."""
     counts = Counter(item["reason"] for item in letters)
