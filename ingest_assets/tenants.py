@@ -18,20 +18,22 @@ def tenant_key(database: Database) -> str | None:
 def protect_tenants(database: Database, wanted: str | None) -> None:
     """Put row-level security in force when the settings ask for it and it is not; never take it away.
 
-    A process that lacks the setting must not open what another has closed: `set_tenant_key` does that on purpose.
+    A process that lacks the setting must not open what another has closed: `set_tenant_key` does that on purpose. A
+    table that was made by other hands and lies open is closed too.
 
     Raises:
         SettingsError: another key is in force.
     """
-    in_force = tenant_key(database)
-    if wanted is None or wanted == in_force:
-        return
-    if in_force is not None:
+    with database.connection() as connection:
+        found = row(connection, "select_tenant_key")
+    in_force = found["metadata_key"] if found else None
+    if wanted is not None and in_force is not None and wanted != in_force:
         raise SettingsError(
             f"readers.tenant_key is {wanted}, but tenants are separated by {in_force}; run `ingest-assets db migrate` "
             "to change it, or correct the setting."
         )
-    set_tenant_key(database, wanted)
+    if (found and found["is_open"]) or (in_force is None and wanted is not None):
+        _apply(database, in_force or wanted)
 
 
 def set_tenant_key(database: Database, wanted: str | None) -> bool:
@@ -39,12 +41,15 @@ def set_tenant_key(database: Database, wanted: str | None) -> bool:
 
     Waits two seconds at a time for readers of these tables, and tries again.
     """
-
-    def change(connection: Connection) -> None:
-        run(connection, "bound_lock_wait")
-        rows(connection, "set_tenant_key", tenant_key=wanted)
-
     if tenant_key(database) == wanted:
         return False
-    database.transact(change)
+    _apply(database, wanted)
     return True
+
+
+def _apply(database: Database, key: str | None) -> None:
+    def change(connection: Connection) -> None:
+        run(connection, "bound_lock_wait")
+        rows(connection, "set_tenant_key", tenant_key=key)
+
+    database.transact(change)

@@ -216,6 +216,11 @@ def test_a_key_in_force_is_kept_or_changed_in_one_step(database: Database) -> No
     with pytest.raises(SettingsError, match="separated by tenant"):
         protect_tenants(database, "customer")
     assert not set_tenant_key(database, "tenant")
+    with database.connection() as connection:
+        connection.execute("CREATE TABLE serving.index_9 (metadata jsonb)")
+        protect_tenants(database, None)
+        protected = connection.execute("SELECT relrowsecurity FROM pg_class WHERE relname = 'index_9'").fetchone()
+    assert protected == {"relrowsecurity": True}
     assert set_tenant_key(database, "customer")
     assert tenant_key(database) == "customer"
 

@@ -1,8 +1,11 @@
 -- Row-level security of the serving tables.
 
 -- name: select_tenant_key
--- The metadata key in force; no row without row-level security.
-SELECT metadata_key FROM ingest.tenant_policy
+-- The metadata key in force, and whether a serving table lies open all the same; no row without row-level security.
+SELECT p.metadata_key, EXISTS (
+    SELECT FROM pg_class c WHERE c.relnamespace = 'serving'::regnamespace AND c.relkind IN ('r', 'p')
+      AND (c.relname ~ '^index_' OR c.relname = 'publications') AND NOT c.relrowsecurity) AS is_open
+FROM ingest.tenant_policy p
 
 -- name: set_tenant_key
 -- Put a key in force on every serving table, or none.
