@@ -38,6 +38,7 @@ class DocumentOutcome:
     partition_key: str
     result: Result
     source_key: str = ""
+    source_uri: str = ""
     generation: int = 0
     chunks: int = 0
     tokens: int = 0
@@ -223,4 +224,5 @@ def _is_unchanged(connection: Connection, document: DictRow) -> bool:
 
 
 def _outcome(document: DictRow, result: Result, **details: Any) -> DocumentOutcome:
-    return DocumentOutcome(document["partition_key"], result, source_key=document["source_key"], **details)
+    names = {name: document[name] for name in ("partition_key", "source_key", "source_uri")}
+    return DocumentOutcome(result=result, **names, **details)

@@ -330,7 +330,7 @@ GRAPH = """
 chunk_vectors: deps chunks; group ingest; kinds pgvector, postgres; by document, embedding_model_version
 chunks: deps documents; group ingest; kinds postgres; by documents
 dead_letters: deps chunks; group ingest; kinds postgres; by document, embedding_model_version
-documents: deps none; group ingest; kinds postgres, s3; by documents
+documents: deps none; group ingest; kinds file, postgres; by documents
 retrieval_index: deps chunk_vectors; group ingest; kinds pgvector, postgres; by document, embedding_model_version
 """
 

@@ -77,7 +77,7 @@ SELECT reason, count(*) AS letters FROM ingest.dead_letters WHERE resolved_at IS
 
 -- name: document_letters
 -- Open letters of some documents, at a version and before embedding.
-SELECT document_id, dead_letter_id, stage, reason, run_id, last_failed_at FROM ingest.dead_letters
+SELECT document_id, dead_letter_id, stage, reason, detail, run_id, last_failed_at FROM ingest.dead_letters
 WHERE resolved_at IS NULL AND document_id = ANY (%(document_ids)s)
   AND (embedding_model_version IS NULL OR embedding_model_version = %(version)s)
 ORDER BY reason, dead_letter_id

@@ -46,7 +46,7 @@ def _spec(name: str, description: str, kinds: set[str], deps: list[str], **detai
             "documents",
             "The text of each source object, with its pages, headings and properties. One partition a document; a red "
             "one was given up, and its observation says why.",
-            {"postgres", "s3"},
+            {"postgres", "file"},
             [],
             partitions_def=documents,
             code_version=CODE_VERSION,

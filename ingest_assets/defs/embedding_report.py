@@ -18,7 +18,7 @@ from ingest_assets.defs.keys import (
     is_asked_by_somebody,
     is_named_in_config,
 )
-from ingest_assets.defs.partition_metadata import gone_metadata, version_metadata
+from ingest_assets.defs.partition_metadata import given_up_metadata, gone_metadata, version_metadata
 from ingest_assets.defs.partitions import document_version
 from ingest_assets.defs.report import named, reported, warn_of_gone
 from ingest_assets.defs.run_metadata import logged_progress, publish_outcome, publish_plan
@@ -142,7 +142,7 @@ def _record_version(
         record_materialized(context, asset, records, code_version)
     # A partition shows the run that planned it last: it is this one, whatever others that left it to us end with.
     given_up = [
-        PartitionRecord(document_version(key, version), version_metadata("dead_letters", None, by_key[key]))
+        PartitionRecord(document_version(key, version), given_up_metadata(publications.get(key), by_key[key]))
         for key in sorted(failed)
     ]
     record_planned(context, context.selected_asset_keys, [record.partition for record in given_up])

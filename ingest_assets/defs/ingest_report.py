@@ -33,7 +33,7 @@ def run_ingest(
     """
     keys = document_keys(context, config)
     outcomes: list[DocumentOutcome] = []
-    recorded = 0
+    recorded, endpoint_url = 0, platform.settings.source.endpoint_url
     with reported(context, platform, keys):
         if is_named_in_config(config):
             record_planned(context, context.selected_asset_keys, keys)
@@ -44,23 +44,30 @@ def run_ingest(
                 outcomes.append(outcome)
                 report(Progress("ingest", len(outcomes), len(keys), failed=_failed(outcomes)))
                 if len(outcomes) - recorded >= DOCUMENTS_PER_RECORD:
-                    _record_documents(context, outcomes[recorded:], code_version)
+                    _record_documents(context, outcomes[recorded:], code_version, endpoint_url)
                     recorded = len(outcomes)
         finally:
-            _record_documents(context, outcomes[recorded:], code_version)
+            _record_documents(context, outcomes[recorded:], code_version, endpoint_url)
     _fail_for_documents(outcomes)
 
 
 def _record_documents(
-    context: dg.AssetExecutionContext, outcomes: Sequence[DocumentOutcome], code_version: str
+    context: dg.AssetExecutionContext,
+    outcomes: Sequence[DocumentOutcome],
+    code_version: str,
+    endpoint_url: str | None,
 ) -> None:
     records = [
-        PartitionRecord(item.partition_key, gone_metadata() if item.result == "unknown" else document_metadata(item))
+        PartitionRecord(
+            item.partition_key, gone_metadata() if item.result == "unknown" else document_metadata(item, endpoint_url)
+        )
         for item in outcomes
         if item.is_good or item.result == "unknown"
     ]
     given_up = [
-        PartitionRecord(item.partition_key, rejection_metadata(item)) for item in outcomes if item.result == "rejected"
+        PartitionRecord(item.partition_key, rejection_metadata(item, endpoint_url))
+        for item in outcomes
+        if item.result == "rejected"
     ]
     record_given_up(context, context.selected_asset_keys, given_up)
     warn_of_gone(context, [item.partition_key for item in outcomes if item.result == "unknown"])

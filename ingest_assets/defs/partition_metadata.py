@@ -6,6 +6,7 @@ What does not belong here: which partitions are marked (`report.py`), and what a
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote, unquote
 
 import dagster as dg
 from psycopg.rows import DictRow
@@ -13,59 +14,91 @@ from psycopg.rows import DictRow
 from ingest_assets.publish import Publication
 from ingest_assets.recording import DocumentOutcome
 
-RUNS = 5  # that are linked
+SHOWN = 5  # runs that are linked, and different details
 
 
-def document_metadata(item: DocumentOutcome) -> dict[str, Any]:
+def document_metadata(item: DocumentOutcome, endpoint_url: str | None) -> dict[str, Any]:
     """Return what the partition of a document shows in `documents` and `chunks`."""
     metadata: dict[str, Any] = {
-        "result": item.result,
         "source_key": item.source_key,
-        "generation": item.generation,
+        "result": item.result,
         "chunks": item.chunks,
         "tokens": item.tokens,
         "characters": item.characters,
+        "generation": item.generation,
         "media_type": item.media_type,
         "preview": item.preview,
+        "source object": source_link(item.source_uri, endpoint_url),
     }
     if item.warnings:
         metadata["warnings"] = ", ".join(item.warnings)
     return metadata
 
 
-def rejection_metadata(item: DocumentOutcome) -> dict[str, Any]:
+def rejection_metadata(item: DocumentOutcome, endpoint_url: str | None) -> dict[str, Any]:
     """Return what the partition of a document shows that was given up."""
     return {
-        "result": "rejected",
         "source_key": item.source_key,
-        "stage": str(item.stage or ""),
+        "result": "rejected",
         "reason": str(item.reason or ""),
         "detail": item.detail,
+        "stage": str(item.stage or ""),
         "what to do": "Replace the object, or change the setting; then materialize this partition again.",
+        "source object": source_link(item.source_uri, endpoint_url),
     }
 
 
 def version_metadata(asset: str, publication: Publication | None, letters: Sequence[DictRow]) -> dict[str, Any]:
     """Return what the partition of a document and version shows in one of the three embed assets."""
-    counts = Counter(item["reason"] for item in letters)
-    reasons = ", ".join(f"{reason}: {count}" for reason, count in counts.items())
     if asset == "dead_letters":
-        written = sorted({item["run_id"] for item in letters})[:RUNS]
-        links = " · ".join(f"[{run_id[:8]}](/runs/{run_id})" for run_id in written)
-        given_up = {"given up by": dg.MetadataValue.md(links)} if links else {}
-        return {"open": len(letters), "reasons": reasons or "none", **given_up}
+        return {"open": len(letters), "reasons": _reasons(letters) or "none", **_runs(letters)}
     if publication is None:
-        return {"chunks": 0, "vectors": 0, "reason": reasons or "no text yet"}
+        return {"chunks": 0, "vectors": 0, "reason": _reasons(letters) or "no text yet", **_runs(letters)}
     if asset == "retrieval_index":
         return {"published": publication.published, "rows": publication.vectors if publication.published else 0}
     return {
         "chunks": publication.chunks,
         "vectors": publication.vectors,
         "dead_letters": publication.dead_letters,
-        **({"reason": reasons} if reasons else {}),
+        **({"reason": _reasons(letters)} if letters else {}),
+    }
+
+
+def given_up_metadata(publication: Publication | None, letters: Sequence[DictRow]) -> dict[str, Any]:
+    """Return what the red partition of a document and version shows in each of the three embed assets."""
+    details = list(dict.fromkeys(item["detail"] for item in letters))
+    return {
+        "dead_letters": len(letters),
+        "reason": _reasons(letters),
+        "detail": " ".join(details[:SHOWN]),
+        **({} if publication is None else {"chunks": publication.chunks, "vectors": publication.vectors}),
+        "what to do": "Remove the cause, then materialize this partition: the texts that were given up are tried "
+        "again. `ingest-assets dead-letters resolve` accepts them instead.",
+        **_runs(letters),
     }
 
 
 def gone_metadata() -> dict[str, Any]:
     """Return what the partition of a document shows that was deleted before its run came to it."""
     return {"result": "gone", "reason": "The document was deleted; housekeeping removes its partition."}
+
+
+def source_link(uri: str, endpoint_url: str | None) -> dg.MetadataValue[Any]:
+    """Return the place of a source object as somebody opens it: a path, or a page of the store."""
+    if uri.startswith("file://"):
+        return dg.MetadataValue.path(unquote(uri.removeprefix("file://")))
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    if endpoint_url:
+        return dg.MetadataValue.url(f"{endpoint_url.rstrip('/')}/{bucket}/{quote(key)}")
+    return dg.MetadataValue.url(f"https://s3.console.aws.amazon.com/s3/object/{bucket}?prefix={quote(key)}")
+
+
+def _reasons(letters: Sequence[DictRow]) -> str:
+    counts = Counter(item["reason"] for item in letters)
+    return ", ".join(f"{reason}: {count}" for reason, count in counts.items())
+
+
+def _runs(letters: Sequence[DictRow]) -> dict[str, Any]:
+    written = sorted({item["run_id"] for item in letters})[:SHOWN]
+    links = " · ".join(f"[{run_id[:8]}](/runs/{run_id})" for run_id in written)
+    return {"given up by": dg.MetadataValue.md(links)} if links else {}

@@ -22,7 +22,7 @@ def publish_plan(context: dg.AssetExecutionContext, plan: Plan) -> None:
     """Tag the run with what it is going to send."""
     tags = {
         "planned_texts": str(plan.units),
-        "reused_texts": str(plan.reused),
+        **_unless_zero("reused_texts", plan.reused),
         "planned_tokens": str(plan.tokens),
         **({} if plan.cost is None else {"estimated_cost": f"{plan.cost:.4f}"}),
         **({} if plan.minutes is None else {"estimated_minutes": f"{plan.minutes:.1f}"}),
@@ -37,11 +37,11 @@ def publish_outcome(context: dg.AssetExecutionContext, version: str, outcome: Em
     costs = [item.cost for item in outcome.spend if item.cost is not None]
     tags = {
         "embedded_texts": str(outcome.embedded),
-        "dead_lettered_texts": str(outcome.dead_lettered),
         "sent_tokens": str(outcome.sent_tokens),
-        "billed_tokens": str(requests.billed_tokens),
-        "rate_limited_responses": str(requests.rate_limited_responses),
-        "other_failures": str(requests.other_failures),
+        **_unless_zero("dead_lettered_texts", outcome.dead_lettered),
+        **_unless_zero("billed_tokens", requests.billed_tokens),
+        **_unless_zero("rate_limited_responses", requests.rate_limited_responses),
+        **_unless_zero("other_failures", requests.other_failures),
         **({"cost": f"{sum(costs):.4f}"} if costs else {}),
     }
     _tag(context, version, tags)
@@ -81,6 +81,11 @@ def logged_progress(context: dg.AssetExecutionContext, version: str) -> Iterator
 
     with listening(listener):
         yield
+
+
+def _unless_zero(name: str, count: int) -> dict[str, str]:
+    """Return a tag that says something: each is a line in the list of runs."""
+    return {name: str(count)} if count else {}
 
 
 def _tag(context: dg.AssetExecutionContext, version: str, tags: dict[str, str]) -> None:
