@@ -58,7 +58,7 @@ def archive() -> bytes:
 @pytest.mark.parametrize(
     "data",
     [
-        gzip.compress(SENTENCE.encode()), zlib.compress(SENTENCE.encode() * 99), archive(),
+        gzip.compress(SENTENCE.encode(), mtime=0), zlib.compress(SENTENCE.encode() * 99), archive(),
         pickle.dumps({"words": [SENTENCE]}), pickle.dumps([1.5] * 99, protocol=2),
         b"\x7fELF\x02\x01\x01" + bytes(99), b"MZ\x90\x00\x03" + bytes(99), b"bplist00\xd1\x01\x02" + bytes(20),
         b"RIFF\x24\x08\x00\x00WAVEfmt " + bytes(99), b"\x00\x00\x00\x18ftypmp42" + bytes(99),

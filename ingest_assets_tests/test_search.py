@@ -190,7 +190,7 @@ def test_hybrid_is_the_sum_of_reciprocal_ranks(reader: Reader) -> None:
         ),
         ({"document": "no such document"}, bool, 0),
     ],
-    ids=str,
+    ids=lambda value: "matching" if callable(value) else str(value),
 )
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
 def test_filters_leave_k_rows_where_k_rows_match(
