@@ -4,6 +4,7 @@ What does not belong here: judging (`checks.py`), and storing the result (`bookk
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -27,7 +28,8 @@ def check_metadata(verdict: Verdict) -> dict[str, Any]:
 
 def offenders_table(verdict: Verdict) -> str:
     """Return the offenders as a table in Markdown; each document is a link to its partition."""
-    columns = list(dict.fromkeys(name for item in verdict.offenders for name in item))
+    said = [name for item in verdict.offenders for name, value in item.items() if value not in ("", None)]
+    columns = list(dict.fromkeys(said))
     lines = [[_cell(name, item, verdict.asset) for name in columns] for item in verdict.offenders]
     return "\n".join(f"| {' | '.join(line)} |" for line in (columns, ["---"] * len(columns), *lines))
 
@@ -41,6 +43,8 @@ def partition_link(asset: str, document: str, version: str | None) -> str:
 
 def _cell(column: str, item: Mapping[str, Any], asset: str) -> str:
     value = item.get(column)
+    if isinstance(value, datetime):
+        return f"{value.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
     text = "" if value is None else str(value).translate(MARKDOWN)
     if column != "document" or not value:
         return text
