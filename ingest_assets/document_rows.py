@@ -67,4 +67,5 @@ def extracted_columns(content: SourceContent, extracted: Extracted) -> dict[str,
         "headings": Jsonb([[item.level, item.title, item.char_start] for item in extracted.headings]),
         "warnings": Jsonb([{"code": w.code, "detail": w.detail, "pages": list(w.pages)} for w in extracted.warnings]),
         "metadata": Jsonb({**extracted.properties, **content.metadata}),
+        "object_metadata": Jsonb(dict(content.metadata)),
     }

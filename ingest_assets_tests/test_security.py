@@ -247,3 +247,24 @@ def test_tls_settings_of_the_url_are_obeyed(deployment: Deployment, tmp_path: Pa
         deployment.command("run")
         assert server.encrypted > 0
         assert deployment.json("status")["documents"]["complete"] == 1
+
+
+def test_the_metadata_of_an_object_decides_whose_it_is(
+    deployment: Deployment, moto_server: str, s3: Any, bucket: str, aws_environment: None
+) -> None:
+    """From the bucket to the reader; an object that is given to another tenant is taken from the first."""
+    deployment.configure(
+        f'[source]\nurl = "s3://{bucket}/"\nendpoint_url = "{moto_server}"\n[readers]\ntenant_key = "tenant"\n'
+    )
+    for tenant in ("north", "south"):
+        body = f"# {tenant}\n\nThe pumps of {tenant} are on the lower shelf.\n"
+        s3.put_object(Bucket=bucket, Key=f"{tenant}.md", Body=body.encode(), Metadata={"tenant": tenant})
+    deployment.command("run")
+    deployment.query(f"INSERT INTO serving.tenant_readers VALUES ('{NORTH}', 'north')")
+    with Database.connect(deployment.database_url) as database, application(database, NORTH) as reader:
+        assert {row["document"] for row in asked(reader, query_text="pumps")} == {"north.md"}
+        given_away = s3.get_object(Bucket=bucket, Key="north.md")["Body"].read()
+        s3.put_object(Bucket=bucket, Key="north.md", Body=given_away, Metadata={"tenant": "south"})
+        deployment.command("run")
+        assert asked(reader, query_text="pumps") == []
+    assert len(deployment.json("search", "pumps", "--mode", "keyword")) == 2

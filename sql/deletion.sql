@@ -37,8 +37,8 @@ UPDATE ingest.documents SET status = 'deleted', generation = generation + 1, tex
     chunked_text_sha256 = NULL, content_sha256 = NULL, etag = NULL, size_bytes = NULL, last_modified = NULL,
     seen_etag = NULL, seen_size_bytes = NULL, seen_last_modified = NULL, source_version = NULL,
     extractor_version = NULL, chunker_version = NULL, media_type = NULL, pages = '[]', headings = '[]',
-    warnings = '[]', metadata = jsonb_build_object(), attempts = 0, retry_after = NULL, unreadable_reason = NULL,
-    unreadable_detail = NULL, deletion = NULL, updated_at = clock_timestamp()
+    warnings = '[]', metadata = jsonb_build_object(), object_metadata = NULL, attempts = 0,
+    retry_after = NULL, unreadable_reason = NULL, unreadable_detail = NULL, deletion = NULL, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
 -- name: insert_receipt
@@ -75,7 +75,8 @@ WHERE document_id = %(document_id)s ORDER BY receipt_id DESC
 SELECT 'documents' AS kind, NULL::text AS version, count(*) AS found FROM ingest.documents
 WHERE document_id = %(document_id)s AND generation <= %(generation)s + 1 AND (
     text IS NOT NULL OR text_sha256 IS NOT NULL OR pages <> '[]' OR headings <> '[]' OR warnings <> '[]'
-    OR metadata <> jsonb_build_object() OR (status = 'deleted' AND content_sha256 IS NOT NULL))
+    OR metadata <> jsonb_build_object() OR object_metadata IS NOT NULL
+    OR (status = 'deleted' AND content_sha256 IS NOT NULL))
 UNION ALL
 SELECT 'chunks', NULL, count(*) FROM ingest.chunks
 WHERE document_id = %(document_id)s AND generation <= %(generation)s

@@ -21,7 +21,8 @@ ORDER BY partition_key
 -- name: select_documents
 -- The rows of some partition keys, without their text; `is_intact` where text, chunks and hashes agree.
 SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, d.status, d.generation, d.updated_at, d.attempts,
-    d.content_sha256, d.text_sha256, d.extractor_version, d.chunker_version, d.media_type, clock_timestamp() AS read_at,
+    d.content_sha256, d.text_sha256, d.extractor_version, d.chunker_version, d.media_type, d.object_metadata,
+    clock_timestamp() AS read_at,
     d.chunked_text_sha256 = sha256(convert_to(d.text, 'UTF8')) AND coalesce((
         SELECT bool_and(c.text_sha256 = sha256(convert_to(c.text, 'UTF8'))) FROM ingest.chunks c
         WHERE c.document_id = d.document_id AND c.generation = d.generation), false) AS is_intact
@@ -47,6 +48,7 @@ UPDATE ingest.documents SET
     extractor_version = %(extractor_version)s, media_type = %(media_type)s, text = %(text)s,
     text_sha256 = %(text_sha256)s, chunked_text_sha256 = %(text_sha256)s, chunker_version = %(chunker_version)s,
     pages = %(pages)s, headings = %(headings)s, warnings = %(warnings)s, metadata = %(metadata)s,
+    object_metadata = %(object_metadata)s,
     generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL,
     unreadable_reason = NULL, unreadable_detail = NULL, missing_since = NULL, deletion = NULL, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
