@@ -22,7 +22,7 @@ test: $(INSTALLED)   ## all tests, on real parts
 daemon: $(INSTALLED)   ## the real daemon, webserver and sensors, from a dropped file to an answer
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m daemon
 
-soak: $(INSTALLED)   ## long histories of kill -9
+soak: $(INSTALLED)   ## long histories of kill -9, and random ones of sources
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m soak
 
 MINUTES ?= 1

@@ -81,6 +81,8 @@ def document_status(database: Database, name: str) -> dict[str, Any]:
         "status": found["status"],
         "reason": _reason(letters) or found["unreadable_reason"],
         "unreadable": _unreadable(found),
+        "missing_since": found["missing_since"].isoformat() if found["missing_since"] else None,
+        "deletion": found["deletion"],
         "generation": found["generation"],
         "published_generation": found["published_generation"],
         "chunks": len(chunks),

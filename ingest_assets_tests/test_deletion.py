@@ -158,12 +158,14 @@ def test_withheld_deletions_can_be_approved_in_the_ui(deployment: Deployment, mo
     for number in range(13):
         deployment.write(f"{number}.txt", f"Note {number}. " + paragraphs(number, 1))
     deployment.command("run")
-    for path in list(deployment.inbox.iterdir())[:12]:
+    *gone, _ = sorted(deployment.inbox.iterdir())
+    for path in gone:
         path.unlink()
     [failed] = [item for item in deployment.json("run", code=1)["checks"] if not item["passed"]]
     assert failed["check"] == "source_reconciliation"
     assert failed["metadata"]["sample"][-1]["problem"] == "12 deletions are withheld until they are approved"
     assert "approve_withheld: true" in failed["metadata"]["remedy"]
+    assert deployment.json("status", gone[0].name)["deletion"] == "withheld"
 
     for name, value in deployment.environment.items():
         if name.startswith("INGEST_"):

@@ -71,6 +71,8 @@ def test_objects_that_cannot_be_read_are_tried_three_times_then_given_up_and_hea
         assert pipeline.ingest() == []
         status = {key: document_status(database, key) for key in FAULTS}
         assert {key: found["reason"] for key, found in status.items()} == REASONS
+        details = {key: found["unreadable"]["detail"] for key, found in status.items()}
+        assert {key for key, detail in details.items() if "KMS key" in detail} == {"kms-denied.txt", "kms-disabled.txt"}
         assert {(found["status"], found["unreadable"]["attempts"]) for found in status.values()} == {
             ("pending", attempt)
         }

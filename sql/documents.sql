@@ -124,7 +124,7 @@ FROM ingest.document_status WHERE status <> 'deleted' ORDER BY source_key
 -- One document by key, URI or id: one row or none.
 SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, s.status, d.status AS decision, d.generation,
     d.text, d.media_type, d.warnings, d.metadata, d.etag, d.size_bytes, d.last_modified, d.extractor_version,
-    d.chunker_version, d.missing_since, d.retry_after, d.attempts, d.unreadable_reason, d.unreadable_detail, s.published_generation, s.version
+    d.chunker_version, d.missing_since, d.deletion, d.retry_after, d.attempts, d.unreadable_reason, d.unreadable_detail, s.published_generation, s.version
 FROM ingest.documents d JOIN ingest.document_status s USING (document_id)
 WHERE d.source_key = %(document)s OR d.source_uri = %(document)s OR d.partition_key = %(document)s
    OR d.document_id::text = %(document)s

@@ -162,8 +162,10 @@ class S3Source:
         """Return our error for a refused GET or HEAD: the object's own, or everybody's."""
         if isinstance(error, ClientError):
             code = str(error.response["Error"].get("Code", ""))
-            is_everybodys = code in _BUCKET_ADVICE or code in _CREDENTIAL_CODES
-            return self._unavailable(error) if is_everybodys else _object_failure(code, _status_code(error))
+            if code in _BUCKET_ADVICE or code in _CREDENTIAL_CODES:
+                return self._unavailable(error)
+            said = f"{code} {error.response['Error'].get('Message', '')}"
+            return _object_failure(code, _status_code(error), is_about_key="kms" in said.lower())
         if isinstance(error, HTTPClientError):
             return DocumentUnreadable(Reason.TIMEOUT, "the store accepted the request and did not answer it")
         return self._unavailable(error)
@@ -180,7 +182,7 @@ def _status_code(error: ClientError) -> int:
     return int(error.response["ResponseMetadata"]["HTTPStatusCode"])
 
 
-def _object_failure(code: str, status: int) -> DocumentUnreadable:
+def _object_failure(code: str, status: int, *, is_about_key: bool) -> DocumentUnreadable:
     if status in (404, 405):
         return DocumentUnreadable(Reason.NOT_FOUND, "the object is not in the bucket any more")
     if code == "InvalidObjectState":
@@ -188,7 +190,8 @@ def _object_failure(code: str, status: int) -> DocumentUnreadable:
     if status == HTTPStatus.TOO_MANY_REQUESTS or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return DocumentUnreadable(Reason.TIMEOUT, f"the store failed on this object ({code or status})")
     # 403, a disabled KMS key (400), an object under a customer's own key (400): permission, in one way or another.
-    detail = f"the store refuses the object ({code or status}); allow reading it"
+    what = "decrypting it with its KMS key" if is_about_key else "reading it"
+    detail = f"the store refuses the object ({code or status}); allow {what}"
     return DocumentUnreadable(Reason.ACCESS_DENIED, detail)
 
 
