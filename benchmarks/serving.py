@@ -7,6 +7,7 @@ platform; questions are asked by a login that has only the role `ingest_reader`.
 """
 
 import argparse
+import os
 import secrets
 import statistics
 import tempfile
@@ -110,6 +111,7 @@ def sized(
             seconds.append(time.perf_counter() - began)
         found[way] = seconds
         print(f"{size}: {way}: {latency(seconds)}", flush=True)
+    found["load"] = os.getloadavg()[0]
     found["recall"] = {
         way: recall(answers[way], answers["exact"]) for way in answers if way.startswith("ef_") or way == "vector"
     }
@@ -158,6 +160,7 @@ def sections(sizes: list[int], measured: list[dict[str, Any]], seed: int, questi
     )  # fmt: skip
     for way in WAYS:
         asked.add(f"{way}: p50, p95", *(latency(found[way]) for found in measured))
+    asked.add("load average of the machine at the end", *(f"{found['load']:.1f}" for found in measured))
     asked.add("**recall@10 at the default settings**", *(f"**{found['recall']['vector']:.3f}**" for found in measured))
     for ef in EF_SEARCH:
         way = f"ef_search {ef}"
