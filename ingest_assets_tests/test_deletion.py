@@ -66,7 +66,8 @@ def test_a_receipt_says_what_went_and_proves_that_nothing_is_left_at_any_version
     versions = [LOCAL_MODEL.version, NARROW.version]
     for table in ("chunk_vectors", "retrieval_index"):
         assert [receipt["removed"][f"{table}/{version}"] for version in versions] == [chunks, chunks]
-    assert set(receipt["removed"]) <= set(proof["remaining"])
+    assert receipt["removed"]["documents"] == 1
+    assert set(receipt["removed"]) == set(proof["remaining"])
     assert set(proof["remaining"].values()) == {0}
     for name in (proof["source_uri"], proof["document_id"]):
         assert prove_deletion(pipeline.database, name)["receipts"] == proof["receipts"]
@@ -110,7 +111,8 @@ def test_sentences_of_dead_letters_go_with_their_document(pipeline: Pipeline, fo
     pipeline.run()
     (folder / "bad.pdf").unlink()
     pipeline.run()
-    assert prove_deletion(pipeline.database, "bad.pdf")["remaining"]["dead_letters"] == 0
+    proof = prove_deletion(pipeline.database, "bad.pdf")
+    assert (proof["receipts"][0]["removed"]["dead_letters"], proof["remaining"]["dead_letters"]) == (1, 0)
     with pipeline.database.connection() as connection:
         letters = connection.execute("SELECT reason, detail, resolution FROM ingest.dead_letters").fetchall()
     assert letters == [{"reason": "unsupported_type", "detail": "", "resolution": "deleted"}]

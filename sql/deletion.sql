@@ -6,8 +6,14 @@ SELECT document_id, source_uri, generation FROM ingest.documents
 WHERE document_id = %(document_id)s AND missing_since IS NOT NULL AND deletion = 'allowed' AND status <> 'deleted' FOR UPDATE
 
 -- name: count_document_rows
--- Rows that a document has, by table and version.
-SELECT 'chunks' AS kind, NULL::text AS version, count(*) AS found FROM ingest.chunks WHERE document_id = %(document_id)s
+-- Rows that hold something of a document, by table and version.
+SELECT 'documents' AS kind, NULL::text AS version, count(*) AS found FROM ingest.documents
+WHERE document_id = %(document_id)s AND (text IS NOT NULL OR content_sha256 IS NOT NULL)
+UNION ALL
+SELECT 'chunks', NULL, count(*) FROM ingest.chunks WHERE document_id = %(document_id)s
+UNION ALL
+SELECT 'dead_letters', NULL, count(*) FROM ingest.dead_letters
+WHERE document_id = %(document_id)s AND (resolved_at IS NULL OR detail <> '')
 UNION ALL
 SELECT 'chunk_vectors', v.embedding_model_version, count(*)
 FROM ingest.chunk_vectors v JOIN ingest.chunks c USING (chunk_id)
