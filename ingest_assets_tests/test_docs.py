@@ -384,9 +384,8 @@ def test_every_relative_link_resolves() -> None:
                 continue
             name, _, anchor = target.partition("#")
             path = (page.parent / name).resolve() if name else page
-            headings = (
-                re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE) if path.is_file() else []
-            )
+            content_of = path.read_text(encoding="utf-8") if path.suffix == ".md" and path.is_file() else ""
+            headings = re.findall(r"^#+ (.*)$", content_of, re.MULTILINE)
             if not path.exists() or (anchor and anchor not in map(slug, headings)):
                 broken.append((page.name, target))
     assert broken == []
@@ -458,3 +457,13 @@ def test_every_example_in_python_compiles() -> None:
     for page, content in PAGES.items():
         for text in blocks(content, "python"):
             compile(text, page.name, "exec")
+
+
+def test_every_picture_is_small_and_shown() -> None:
+    """A clone stays light, and a picture that nobody sees is taken away."""
+    shown = {
+        name for content in PAGES.values() for name in re.findall(r"!\[[^\]]+\]\((?:docs/)?images/([^)]+)\)", content)
+    }
+    pictures = {path.name: path.stat().st_size for path in (PROJECT / "docs" / "images").iterdir()}
+    assert set(pictures) == shown
+    assert {name: size for name, size in pictures.items() if size > 150_000} == {}

@@ -69,7 +69,7 @@ def test_a_red_partition_says_why_what_to_do_and_which_run_gave_up(
         shown = observed(instance, asset, "poison.md|v1")
         assert shown["reason"] == "content_rejected: 1"
         assert (shown["chunks"], shown["vectors"], shown["dead_letters"]) == (1, 0, 1)
-        assert shown["given up by"] == f"[{ran.run_id[:8]}](/runs/{ran.run_id})"
+        assert shown["given up by"] == ran.run_id
         assert POISON not in str(shown)
 
 

@@ -14,7 +14,7 @@ from psycopg.rows import DictRow
 from ingest_assets.publish import Publication
 from ingest_assets.recording import DocumentOutcome
 
-SHOWN = 5  # runs that are linked, and different details
+SHOWN = 5  # different details
 
 
 def document_metadata(item: DocumentOutcome, endpoint_url: str | None) -> dict[str, Any]:
@@ -51,9 +51,9 @@ def rejection_metadata(item: DocumentOutcome, endpoint_url: str | None) -> dict[
 def version_metadata(asset: str, publication: Publication | None, letters: Sequence[DictRow]) -> dict[str, Any]:
     """Return what the partition of a document and version shows in one of the three embed assets."""
     if asset == "dead_letters":
-        return {"open": len(letters), "reasons": _reasons(letters) or "none", **_runs(letters)}
+        return {"open": len(letters), "reasons": _reasons(letters) or "none", **_run(letters)}
     if publication is None:
-        return {"chunks": 0, "vectors": 0, "reason": _reasons(letters) or "no text yet", **_runs(letters)}
+        return {"chunks": 0, "vectors": 0, "reason": _reasons(letters) or "no text yet", **_run(letters)}
     if asset == "retrieval_index":
         return {"published": publication.published, "rows": publication.vectors if publication.published else 0}
     return {
@@ -74,7 +74,7 @@ def given_up_metadata(publication: Publication | None, letters: Sequence[DictRow
         **({} if publication is None else {"chunks": publication.chunks, "vectors": publication.vectors}),
         "what to do": "Remove the cause, then materialize this partition: the texts that were given up are tried "
         "again. `ingest-assets dead-letters resolve` accepts them instead.",
-        **_runs(letters),
+        **_run(letters),
     }
 
 
@@ -98,7 +98,9 @@ def _reasons(letters: Sequence[DictRow]) -> str:
     return ", ".join(f"{reason}: {count}" for reason, count in counts.items())
 
 
-def _runs(letters: Sequence[DictRow]) -> dict[str, Any]:
-    written = sorted({item["run_id"] for item in letters})[:SHOWN]
-    links = " · ".join(f"[{run_id[:8]}](/runs/{run_id})" for run_id in written)
-    return {"given up by": dg.MetadataValue.md(links)} if links else {}
+def _run(letters: Sequence[DictRow]) -> dict[str, Any]:
+    """Link the run that gave up last; a link in Markdown would hide behind a button of the UI."""
+    if not letters:
+        return {}
+    newest = max(letters, key=lambda item: item["last_failed_at"])
+    return {"given up by": dg.MetadataValue.dagster_run(newest["run_id"])}
