@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.rows import DictRow
 
-from ingest_assets.database import Connection, Database, ids, rows, run
+from ingest_assets.database import Connection, Database, ids, row, rows, run
 from ingest_assets.models import ModelVersion
 
 DOCUMENTS_PER_TRANSACTION = 50
@@ -57,6 +57,8 @@ def publish_documents(
 def _publish(
     connection: Connection, *, model: ModelVersion, batch: list[UUID], tolerance: int, run_id: str
 ) -> list[Publication]:
+    if row(connection, "lock_live_model", version=model.version) is None:
+        return []  # retired meanwhile
     rows(connection, "lock_documents", document_ids=batch)
     run(connection, "close_embedded_letters", document_ids=batch, version=model.version)
     found = [

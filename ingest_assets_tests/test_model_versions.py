@@ -1,0 +1,78 @@
+"""Another embedding model version: readers are switched when nothing is missing, and there is a way back."""
+
+import pytest
+
+from ingest_assets_tests.fixtures_deployment import Deployment
+from ingest_assets_tests.texts import paragraphs
+
+MODELS = [
+    f'[[models]]\nversion = "v{size}"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = {size}\n'
+    for size in (256, 64)
+]
+SOURCE = '[source]\nurl = "inbox"\ndeletion_grace_seconds = 2\n'
+
+
+@pytest.fixture
+def two(deployment: Deployment) -> Deployment:
+    """A deployment that serves one version, and has declared another that nothing is embedded at."""
+    deployment.configure(SOURCE + MODELS[0])
+    for number in range(3):
+        deployment.write(f"{number}.md", f"# Note {number}\n\n" + paragraphs(number, 3))
+    deployment.json("run")
+    deployment.configure(SOURCE + "".join(MODELS))
+    return deployment
+
+
+def active(deployment: Deployment) -> list[str]:
+    """Return the versions that serve readers, as readers see them."""
+    return [item["version"] for item in deployment.query("SELECT version FROM serving.active_model")]
+
+
+def served_text(deployment: Deployment, key: str) -> str:
+    """Return what readers who name no version are served of a document."""
+    [model] = deployment.query("SELECT number FROM serving.active_model")
+    rows = deployment.query(
+        f"SELECT text FROM serving.index_{model['number']} WHERE source_key = %(key)s ORDER BY chunk_index",
+        {"key": key},
+    )
+    return "\n".join(row["text"] for row in rows)
+
+
+def test_a_version_that_is_not_complete_is_refused_with_all_that_is_missing(two: Deployment) -> None:
+    """Each line has a number and the command that mends it; readers notice nothing."""
+    found = two.json("models", "activate", "v64", code=1)
+    assert found["switched"] is False
+    missing = {item["what"]: item for item in found["missing"]}
+    assert missing["documents"]["count"] == 3
+    assert {"documents", "publications", "canary"} <= missing.keys()
+    assert missing["documents"]["command"] == "ingest-assets backfill --model v64"
+    assert active(two) == ["v256"]
+    assert "unknown" in two.json("models", "activate", "v1", code=1)["error"]
+    assert "no version to return to" in two.json("models", "rollback", code=1)["error"]
+
+
+def test_readers_are_switched_and_an_edit_after_it_is_served_after_the_rollback(two: Deployment) -> None:
+    """Both versions are kept fed between activation and retirement."""
+    two.json("run")
+    assert two.json("models", "activate", "v64", "--check")["missing"] == []
+    assert active(two) == ["v256"]
+    assert two.json("models", "activate", "v64")["previous"] == "v256"
+    assert active(two) == ["v64"]
+    two.write("1.md", "# Note 1\n\nThe impeller was replaced by one of bronze after the flood of spring.\n")
+    two.json("run")
+    assert "bronze" in served_text(two, "1.md")
+    returned = two.json("models", "rollback")
+    assert (returned["version"], returned["previous"], returned["behind"]) == ("v256", "v64", 0)
+    assert active(two) == ["v256"]
+    assert "bronze" in served_text(two, "1.md")
+    assert two.json("models", "rollback")["version"] == "v64"
+
+
+def test_a_version_whose_served_rows_were_changed_by_hand_is_refused(two: Deployment) -> None:
+    """The checks that gate the switch look at this version in full."""
+    two.json("run")
+    [model] = two.query("SELECT number FROM ingest.embedding_models WHERE version = 'v64'")
+    two.query(f"UPDATE serving.index_{model['number']} SET text = 'forged' WHERE source_key = '2.md'")
+    [missing] = two.json("models", "activate", "v64", code=1)["missing"]
+    assert (missing["what"], missing["count"]) == ("hash_freshness", 1)
+    assert active(two) == ["v256"]
