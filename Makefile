@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITHOUT_SETTINGS := env -u DAGSTER_HOME
 
-.PHONY: demo test daemon soak fuzz ocr check format bench clean
+.PHONY: demo test daemon soak fuzz ocr check format bench screenshots clean
 
 $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -57,6 +57,11 @@ bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/extraction.py --write
 	@$(BIN)/python benchmarks/retrieval.py --write
 	@$(BIN)/python benchmarks/serving.py --write
+
+screenshots: $(INSTALLED)   ## the pictures of docs/ui.md, from the real UI
+	@command -v chromium >/dev/null || { echo "make screenshots needs chromium (Debian: apt-get install chromium)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,browser]'
+	@$(WITHOUT_SETTINGS) $(BIN)/python examples/make_screenshots.py
 
 clean:
 	rm -rf $(VENV) .ingest .ingest-demo build dist *.egg-info
