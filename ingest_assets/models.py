@@ -32,9 +32,14 @@ class ModelVersion:
     fingerprint: dict[str, Any]  # empty until the first run
 
     @property
+    def vectors_name(self) -> str:
+        """Qualified name of the partition of chunk_vectors."""
+        return f"ingest.chunk_vectors_{self.number}"
+
+    @property
     def vectors(self) -> sql.Identifier:
         """Partition of chunk_vectors."""
-        return sql.Identifier("ingest", f"chunk_vectors_{self.number}")
+        return sql.Identifier(*self.vectors_name.split("."))
 
     @property
     def serving_name(self) -> str:

@@ -1,5 +1,8 @@
 """Another embedding model version: readers are switched when nothing is missing, and there is a way back."""
 
+import threading
+
+import psycopg
 import pytest
 
 from ingest_assets_tests.fixtures_deployment import Deployment
@@ -76,3 +79,62 @@ def test_a_version_whose_served_rows_were_changed_by_hand_is_refused(two: Deploy
     [missing] = two.json("models", "activate", "v64", code=1)["missing"]
     assert (missing["what"], missing["count"]) == ("hash_freshness", 1)
     assert active(two) == ["v256"]
+
+
+def test_the_active_version_is_never_retired_and_another_goes_with_everything(two: Deployment) -> None:
+    """Its tables are gone, the other serves, and a label that is still declared is ignored."""
+    two.json("run")
+    two.json("models", "activate", "v64")
+    assert "serves readers" in two.json("models", "retire", "v64", code=1)["error"]
+    done = two.json("models", "retire", "v256")
+    assert (done["publications"], done["declared"]) == (3, True)
+    assert two.query("SELECT to_regclass('serving.index_1') AS t, to_regclass('ingest.chunk_vectors_1') AS v") == [
+        {"t": None, "v": None}
+    ]
+    assert "no version to return to" in two.json("models", "rollback", code=1)["error"]
+    two.write("new.md", "# New\n\n" + paragraphs(9, 2))
+    two.json("run")
+    assert set(two.json("status")["vectors"]) == {"v64"}
+    assert served_text(two, "new.md") != ""
+    assert two.json("models", "retire", "v256")["publications"] == 0
+
+
+@pytest.mark.parametrize("step", ["closed", "detaching", "detached", "dropped"])
+def test_a_retirement_that_was_broken_off_is_finished_by_the_next(two: Deployment, step: str) -> None:
+    """Whatever a kill left behind: a label without rows, a partition half detached, or a table on its own."""
+    two.json("run")
+    two.query("UPDATE ingest.embedding_models SET status = 'retired', retired_at = now() WHERE version = 'v64'")
+    if step == "detaching":
+        # A reader that began before keeps the second half waiting until its server process is told to stop.
+        with psycopg.connect(two.database_url) as reader, psycopg.connect(two.database_url, autocommit=True) as other:
+            reader.execute("SELECT count(*) FROM ingest.chunk_vectors")
+            other.execute("SET lock_timeout = '300ms'")
+            with pytest.raises(psycopg.errors.LockNotAvailable):
+                other.execute("ALTER TABLE ingest.chunk_vectors DETACH PARTITION ingest.chunk_vectors_2 CONCURRENTLY")
+        assert two.query("SELECT 1 AS found FROM pg_inherits WHERE inhdetachpending") == [{"found": 1}]
+    elif step != "closed":
+        two.query("ALTER TABLE ingest.chunk_vectors DETACH PARTITION ingest.chunk_vectors_2 CONCURRENTLY")
+    if step == "dropped":
+        two.query("DROP TABLE ingest.chunk_vectors_2")
+    two.json("models", "retire", "v64")
+    found = two.query("SELECT to_regclass('serving.index_2') AS t, to_regclass('ingest.chunk_vectors_2') AS v")
+    assert found == [{"t": None, "v": None}]
+    assert all(item["passed"] for item in two.json("verify"))
+
+
+def test_a_writer_of_another_version_goes_on_while_a_long_reader_holds_up_a_retirement(two: Deployment) -> None:
+    """The reader began before; the retirement gives its locks back, and ends after the reader."""
+    two.json("run")
+    with psycopg.connect(two.database_url) as reader, psycopg.connect(two.database_url, autocommit=True) as writer:
+        reader.execute("SELECT count(*) FROM ingest.chunk_vectors")
+        retiring = threading.Thread(target=two.start("models", "retire", "v64").wait)
+        retiring.start()
+        writer.execute("SET statement_timeout = '5s'")
+        while not writer.execute("SELECT 1 FROM ingest.embedding_models WHERE status = 'retired'").fetchall():
+            pass
+        for _ in range(200):
+            writer.execute("UPDATE ingest.chunk_vectors SET run_id = 'written' WHERE embedding_model_version = 'v256'")
+        assert retiring.is_alive()
+        reader.rollback()
+        retiring.join()
+    assert two.query("SELECT to_regclass('serving.index_2') AS t") == [{"t": None}]

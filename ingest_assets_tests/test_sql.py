@@ -66,6 +66,13 @@ def test_every_statement_prepares_against_the_migrated_schema(declared: Database
         elif "{vectors}" in statements()[name] and name.startswith("attach"):
             connection.execute(statement("create_vector_partition", **identifiers))
             connection.execute(text.encode())
+        elif name == "detach_vectors":
+            with pytest.raises(psycopg.errors.ActiveSqlTransaction):  # it is understood, and runs outside only
+                connection.execute(text.encode())
+        elif name == "finish_detaching":
+            text = statement(name, **{**identifiers, "vectors": model.vectors}).as_string(connection)
+            with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState):
+                connection.execute(text.encode())
         elif name == "create_serving_table":
             connection.execute(statement(name, **{**identifiers, "serving": sql.Identifier("serving", "index_999")}))
         else:

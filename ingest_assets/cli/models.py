@@ -13,12 +13,15 @@ from ingest_assets.cli.context import JSON, platform_or_leave
 from ingest_assets.cli.output import console, print_json, print_table
 from ingest_assets.models import all_models
 from ingest_assets.platform import Platform
+from ingest_assets.retirement import retire
 from ingest_assets.verdicts import CheckContext
 
 Version = Annotated[str, typer.Argument(help="An embedding model version, as `models list` shows it.")]
 
 app = typer.Typer(
-    help="Embedding model versions: list, activate, rollback.", no_args_is_help=True, rich_markup_mode="markdown"
+    help="Embedding model versions: list, activate, rollback, retire.",
+    no_args_is_help=True,
+    rich_markup_mode="markdown",
 )
 
 
@@ -89,6 +92,20 @@ def roll_back(as_json: JSON = False) -> None:
             f"{done.behind} documents are older or absent there: `ingest-assets backfill --model {done.version}`.",
             highlight=False,
         )
+
+
+@app.command("retire", epilog="Examples: `ingest-assets models retire v1` · `ingest-assets models retire v1 --json`")
+def retire_version(version: Version, as_json: JSON = False) -> None:
+    """Drop a version that serves nobody, for good: its vectors and its index. Never the active one."""
+    with platform_or_leave(as_json=as_json) as platform:
+        done = retire(platform.database, version)
+        is_declared = version in {item.version for item in platform.settings.models}
+    if as_json:
+        print_json({**asdict(done), "declared": is_declared})
+        return
+    console.print(f"{version} is retired; {done.publications} documents went with it.", highlight=False)
+    if is_declared:
+        console.print("It is still declared in the settings, which is ignored; take it out there.", highlight=False)
 
 
 def _missing(platform: Platform, context: CheckContext, version: str) -> list[Missing]:
