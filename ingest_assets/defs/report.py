@@ -14,7 +14,7 @@ import dagster as dg
 
 from ingest_assets.checks import run_checks
 from ingest_assets.database import rows
-from ingest_assets.defs.bookkeeping import record_checks
+from ingest_assets.defs.bookkeeping import record_checks, spent
 from ingest_assets.defs.keys import DeletionConfig
 from ingest_assets.deletion import approve_deletions, delete_documents
 from ingest_assets.errors import EnvironmentProblem, IngestError, Refused
@@ -37,6 +37,7 @@ def reported(
             try:
                 yield held
             finally:
+                context.log.info("Dagster was told about partitions in %.3f s.", spent.seconds)
                 record_checks(context, run_checks(check_context(platform, context.run.run_id, keys)))
     except IngestError as error:
         context.log.debug(traceback.format_exc())

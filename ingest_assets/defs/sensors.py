@@ -22,6 +22,7 @@ from ingest_assets.platform import Platform
 from ingest_assets.settings import load_settings
 
 INTERVAL_SECONDS = 10
+RUNS_PER_TICK = 20  # the daemon makes each in a fraction of a second; the next tick goes on with the rest
 DELETE_JOB = "delete_documents"
 
 
@@ -123,7 +124,7 @@ def _pending(platform: Platform) -> list[str]:
 def _result(due: list[DueRun], nothing: str) -> dg.SensorResult:
     if not due:
         return dg.SensorResult(skip_reason=nothing)
-    return dg.SensorResult(run_requests=[_request(item) for item in due])
+    return dg.SensorResult(run_requests=[_request(item) for item in due[:RUNS_PER_TICK]])
 
 
 def _request(due: DueRun) -> dg.RunRequest:
