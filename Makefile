@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITHOUT_SETTINGS := env -u DAGSTER_HOME
 
-.PHONY: demo test daemon soak fuzz ocr check format bench screenshots clean
+.PHONY: demo test test-a-to-e test-f-to-z daemon browser soak fuzz ocr check format bench screenshots clean
 
 $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -16,11 +16,24 @@ $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 demo: $(INSTALLED)   ## ingest examples/ on the embedded default and ask it three questions
 	@$(WITHOUT_SETTINGS) $(BIN)/python examples/demo.py
 
-test: $(INSTALLED)   ## all tests, on real parts
-	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m "not daemon and not soak and not ocr"
+ORDINARY := -m "not daemon and not soak and not ocr and not browser"
+
+test: $(INSTALLED)   ## all tests, on real parts, in two processes at once
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-a-to-e test-f-to-z
+
+test-a-to-e: $(INSTALLED)
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[a-e]*.py)
+
+test-f-to-z: $(INSTALLED)
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[f-z]*.py)
 
 daemon: $(INSTALLED)   ## the real daemon, webserver and sensors, from a dropped file to an answer
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m daemon
+
+browser: $(INSTALLED)   ## the Dagster UI in a headless Chromium
+	@command -v chromium >/dev/null || { echo "make browser needs chromium (Debian: apt-get install chromium)"; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,browser]'
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m browser
 
 soak: $(INSTALLED)   ## long histories of kill -9, and random ones of sources
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m soak
