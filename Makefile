@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITHOUT_SETTINGS := env -u DAGSTER_HOME
 
-.PHONY: demo test test-a-to-e test-f-to-z daemon browser soak fuzz ocr check format bench screenshots clean
+.PHONY: demo test test_a_to_e test_f_to_z daemon browser soak fuzz ocr check format bench screenshots clean
 
 $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,12 +19,12 @@ demo: $(INSTALLED)   ## ingest examples/ on the embedded default and ask it thre
 ORDINARY := -m "not daemon and not soak and not ocr and not browser"
 
 test: $(INSTALLED)   ## all tests, on real parts, in two processes at once
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-a-to-e test-f-to-z
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test_a_to_e test_f_to_z
 
-test-a-to-e: $(INSTALLED)
+test_a_to_e: $(INSTALLED)
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[a-e]*.py)
 
-test-f-to-z: $(INSTALLED)
+test_f_to_z: $(INSTALLED)
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[f-z]*.py)
 
 daemon: $(INSTALLED)   ## the real daemon, webserver and sensors, from a dropped file to an answer
