@@ -37,6 +37,7 @@ class Switch:
 def missing_for(context: CheckContext, model: ModelVersion, declared: Collection[str]) -> list[Missing]:
     """Return everything that keeps a version from serving, each with its number and the command that mends it."""
     backfill = f"ingest-assets backfill --model {model.version}"
+    rebuild = f"ingest-assets rebuild-index --model {model.version}"
     missing: list[Missing] = []
     if model.version not in declared:
         sentence = f"{model.version} is not declared in the settings: new documents would never reach it."
@@ -51,7 +52,7 @@ def missing_for(context: CheckContext, model: ModelVersion, declared: Collection
         has_index = row(connection, "has_ann_index", serving=model.serving_name) is not None
         if served["found"] >= ANN_INDEX_ROWS and not has_index:
             sentence = f"{served['found']} passages have no HNSW index: search would be exact and slow."
-            missing.append(Missing("ann_index", served["found"], sentence, "ingest-assets run"))
+            missing.append(Missing("ann_index", served["found"], sentence, rebuild))
     return missing + _failing_checks(context, model)
 
 

@@ -52,6 +52,16 @@ class ModelVersion:
         return sql.Identifier(*self.serving_name.split("."))
 
     @property
+    def rebuilt_name(self) -> str:
+        """Qualified name of the table that a rebuild makes before it takes the other's place."""
+        return f"{self.serving_name}_rebuilt"
+
+    @property
+    def rebuilt(self) -> sql.Identifier:
+        """The table that a rebuild makes."""
+        return sql.Identifier(*self.rebuilt_name.split("."))
+
+    @property
     def embedding_type(self) -> str:
         """Column type of the retrieval index."""
         return "vector" if self.dimensions <= VECTOR_LIMIT else "halfvec"
@@ -101,16 +111,21 @@ def lane_of(version: str, models: Sequence[ModelVersion]) -> Lane:
     return "incremental" if served is not None and served.version == version else "backfill"
 
 
-def ensure_ann_index(database: Database, model: ModelVersion) -> bool:
-    """Build a version's HNSW index when it is missing and worth having; True when it was built now."""
+def ensure_ann_index(database: Database, model: ModelVersion, table_name: str | None = None) -> bool:
+    """Build a version's HNSW index when it is missing and worth having; True when it was built now.
+
+    `table_name` is the table to index, the one that serves by default.
+    """
+    name = table_name or model.serving_name
+    serving = sql.Identifier(*name.split("."))
     with database.connection() as connection:
-        if row(connection, "has_ann_index", serving=model.serving_name) is not None:
+        if row(connection, "has_ann_index", serving=name) is not None:
             return False
-        count = rows(connection, "count_serving_rows", {"serving": model.serving})[0]["found"]
+        count = rows(connection, "count_serving_rows", {"serving": serving})[0]["found"]
         if count < ANN_INDEX_ROWS:
             return False
         operator_class = sql.SQL("vector_cosine_ops" if model.embedding_type == "vector" else "halfvec_cosine_ops")
-        build = {"serving": model.serving, "operator_class": operator_class}
+        build = {"serving": serving, "operator_class": operator_class}
         try:
             _build_ann_index(connection, build)
         except (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory):
@@ -124,6 +139,20 @@ def ensure_ann_index(database: Database, model: ModelVersion) -> bool:
                     "maintenance_work_mem; the next run builds it."
                 ) from error
     return True
+
+
+def create_serving_table(connection: Connection, model: ModelVersion, table_name: str) -> None:
+    """Make an empty retrieval index under a name, with all its indexes but HNSW, and under the policy of tenants."""
+    names: dict[str, sql.Composable] = {
+        "serving": sql.Identifier(*table_name.split(".")),
+        "dimensions": sql.Literal(model.dimensions),
+        "embedding_type": sql.SQL("vector" if model.embedding_type == "vector" else "halfvec"),
+    }
+    run(connection, "create_serving_table", names)
+    run(connection, "compress_serving_texts", serving=table_name)
+    run(connection, "apply_tenant_policy", serving=table_name)
+    for name in ("index_serving_documents", "index_serving_keywords", "index_serving_keys", "index_serving_metadata"):
+        run(connection, name, names)
 
 
 def _build_ann_index(connection: Connection, build: Mapping[str, sql.Composable], *, is_parallel: bool = True) -> None:
@@ -152,17 +181,12 @@ def _declare(connection: Connection, settings: ModelSettings) -> None:
     model = ModelVersion(settings.version, inserted["number"], settings.dimensions, "building", {})
     names: dict[str, sql.Composable] = {
         "vectors": model.vectors,
-        "serving": model.serving,
         "version": sql.Literal(model.version),
         "dimensions": sql.Literal(model.dimensions),
-        "embedding_type": sql.SQL("vector" if model.embedding_type == "vector" else "halfvec"),
     }
-    for name in ("create_vector_partition", "attach_vector_partition", "create_serving_table"):
+    for name in ("create_vector_partition", "attach_vector_partition"):
         run(connection, name, names)
-    run(connection, "compress_serving_texts", serving=model.serving_name)
-    run(connection, "apply_tenant_policy", serving=model.serving_name)
-    for name in ("index_serving_documents", "index_serving_keywords", "index_serving_keys", "index_serving_metadata"):
-        run(connection, name, names)
+    create_serving_table(connection, model, model.serving_name)
 
 
 def _refuse_changed(database: Database, declared: Sequence[ModelSettings]) -> None:

@@ -81,6 +81,7 @@ def _drop(connection: Connection, model: ModelVersion) -> None:
         run(connection, "finish_detaching" if state["is_pending"] else "detach_vectors", names)
     run(connection, "drop_vectors", names)
     run(connection, "drop_serving_table", names)
+    run(connection, "drop_serving_table", {"serving": model.rebuilt})  # of a rebuild that was broken off
 
 
 def _patiently(work: Callable[[], None], version: str) -> None:

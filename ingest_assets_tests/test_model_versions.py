@@ -138,3 +138,47 @@ def test_a_writer_of_another_version_goes_on_while_a_long_reader_holds_up_a_reti
         reader.rollback()
         retiring.join()
     assert two.query("SELECT to_regclass('serving.index_2') AS t") == [{"t": None}]
+
+
+def test_a_rebuilt_index_serves_what_was_served_and_sends_nothing(two: Deployment) -> None:
+    """Rows that were forged are mended, a document whose newer text is unreadable keeps its old one, leftovers go."""
+    two.json("run")
+    before = served_text(two, "1.md")
+    two.write("1.md", b"\x00\x01\x02")
+    two.json("run", code=1)
+    two.query("UPDATE serving.index_1 SET text = 'forged' WHERE source_key = '2.md'")
+    two.query("CREATE TABLE serving.index_1_rebuilt (left_by_a_kill integer)")
+    spent = two.query("SELECT count(*) AS n FROM ingest.embedding_runs")
+    done = two.json("rebuild-index")
+    assert (done["version"], done["documents"]) == ("v256", 3)
+    assert served_text(two, "1.md") == before
+    assert "forged" not in served_text(two, "2.md")
+    assert two.query("SELECT count(*) AS n FROM ingest.embedding_runs") == spent
+    assert two.query("SELECT to_regclass('serving.index_1_rebuilt') AS t") == [{"t": None}]
+    assert two.json("search", "note", "-k", "1", code=0)
+    assert {item["check"]: item["passed"] for item in two.json("verify", code=1)}["hash_freshness"]
+
+
+def test_readers_and_publishers_go_on_while_an_index_is_rebuilt_again_and_again(two: Deployment) -> None:
+    """No answer is empty or fails, and what is published meanwhile is in the index that takes over."""
+    two.json("run")
+    count = two.query("SELECT count(*) AS n FROM serving.index_1")[0]["n"]
+    is_over, answers, failures = threading.Event(), [], []
+
+    def read() -> None:
+        try:
+            while not is_over.is_set():
+                answers.append(two.query("SELECT count(*) AS n FROM serving.index_1")[0]["n"])
+        except psycopg.Error as error:
+            failures.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        for _ in range(3):
+            two.json("rebuild-index")
+    finally:
+        is_over.set()
+        reader.join()
+    assert failures == []
+    assert set(answers) == {count}

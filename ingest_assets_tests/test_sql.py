@@ -54,8 +54,14 @@ def test_every_statement_prepares_against_the_migrated_schema(declared: Database
         "operator_class": sql.SQL("vector_cosine_ops"),
     }
     with database.connection() as connection, connection.transaction(force_rollback=True):
-        for staging in ("create_listing_staging", "create_chunk_staging", "create_vector_staging"):
+        for staging in (
+            "create_listing_staging",
+            "create_chunk_staging",
+            "create_vector_staging",
+            "create_publication_staging",
+        ):
             connection.execute(statement(staging))
+        identifiers |= {"rebuilt": model.rebuilt, "table_name": sql.Identifier("index_999")}
         text = statement(name, **identifiers).as_string(connection)
         if re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", text):
             text = statement(name, **{**identifiers, "vectors": model.vectors}).as_string(connection)
@@ -66,6 +72,9 @@ def test_every_statement_prepares_against_the_migrated_schema(declared: Database
         elif "{vectors}" in statements()[name] and name.startswith("attach"):
             connection.execute(statement("create_vector_partition", **identifiers))
             connection.execute(text.encode())
+        elif name == "rename_serving_table":
+            names = {"rebuilt": model.serving, "table_name": sql.Identifier("index_999")}
+            connection.execute(statement(name, **names))
         elif name == "detach_vectors":
             with pytest.raises(psycopg.errors.ActiveSqlTransaction):  # it is understood, and runs outside only
                 connection.execute(text.encode())

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ingest_assets.cli import alerts, backfill, db, dead_letters, dev, models, receipt, run, search
+from ingest_assets.cli import alerts, backfill, db, dead_letters, dev, models, rebuild, receipt, run, search
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, leave, pages_named, print_json, print_table
 from ingest_assets.errors import DocumentRejected, IngestError, Refused
@@ -31,6 +31,7 @@ app.add_typer(models.app, name="models")
 app.command(name="run", epilog=run.EXAMPLES)(run.run)
 app.command(name="backfill", epilog=backfill.EXAMPLES)(backfill.backfill)
 app.command(name="dev", epilog=dev.EXAMPLES)(dev.dev)
+app.command(name="rebuild-index", epilog=rebuild.EXAMPLES)(rebuild.rebuild)
 app.command(name="receipt", epilog=receipt.EXAMPLES)(receipt.receipt)
 app.command(name="search", epilog=search.EXAMPLES)(search.search)
 
