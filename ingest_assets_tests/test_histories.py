@@ -245,7 +245,7 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Place
 
 
 FEW = settings(max_examples=4, stateful_step_count=12, derandomize=True)
-MANY = settings(max_examples=30, stateful_step_count=50)
+MANY = settings(max_examples=15, stateful_step_count=50)
 
 
 @pytest.mark.parametrize("places", ["folder", "bucket", "versioned bucket"], indirect=True)
