@@ -65,6 +65,7 @@ bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/first_load.py --write
 	@$(BIN)/python benchmarks/bookkeeping.py --write
 	@$(BIN)/python benchmarks/checks.py --write
+	@$(BIN)/python benchmarks/daemon.py --write
 	@$(BIN)/python benchmarks/extraction_isolation.py --write
 	@$(BIN)/python benchmarks/embedding.py --write
 	@$(BIN)/python benchmarks/extraction.py --write
