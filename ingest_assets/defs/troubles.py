@@ -188,4 +188,6 @@ def _still_sensors(instance: dg.DagsterInstance, states: Sequence[InstigatorStat
 
 def _of_sensor(state: InstigatorState, what: str, command: str) -> Trouble:
     name = state.instigator_name
-    return Trouble(f"sensor/{name}", "ERROR", f"The sensor {name} {what}.", name, 1, None, "/automation", command)
+    return Trouble(
+        f"sensor/{name}", "ERROR", f"The sensor {name} {what.rstrip('.')}.", name, 1, None, "/automation", command
+    )
