@@ -1,10 +1,12 @@
 """The Dagster UI as people use it: a real headless Chromium against the real webserver and daemon.
 
-Not here: what runs do (`test_dagster.py`), and what the UI is given to show (`test_ui.py`).
+Not here: what single runs do (test_dagster.py), and interrupted backfills (test_backfill_daemon.py).
 """
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -24,6 +26,7 @@ MODEL = (
 ODD = 'a b, 100% "quoted" |日本.txt'
 ODD_PARTITION = "a b%2C 100%25 %22quoted%22 %7C%E6%97%A5%E6%9C%AC.txt"
 POISON = "The poisonous pump was inspected on the second day, and its seal was replaced."
+OF_V1 = "run_id IN (SELECT run_id FROM run_tags WHERE key = 'embedding_model_version' AND value = 'v1')"
 PATIENCE = 60_000  # milliseconds until the UI shows what it should
 
 
@@ -50,8 +53,8 @@ def dev(deployment: Deployment, embedding_server: EmbeddingServer) -> Iterator[D
     deployment.write(ODD, "The odd pump was inspected on the fourth day, and its seal was replaced.")
     deployment.write("broken.md", b"\x89PNG\r\n\x1a\n" + bytes(100))
     deployment.write("poison.md", POISON)
-    deployment.json("run", code=1)
     with running_dev(deployment) as running:
+        wait_for(lambda: runs(deployment, f"status = 'FAILURE' AND {OF_V1}"), 90, "the run that gives the poison up")
         yield running
 
 
@@ -80,3 +83,74 @@ def test_a_partition_with_an_odd_key_is_opened_and_materialized(deployment: Depl
     page.get_by_role("button", name="Materialize").first.click()
     page.get_by_role("button", name="Launch 1 run").click()
     wait_for(ended(deployment, tagged("dagster/partition", ODD_PARTITION), "SUCCESS"), 90, "a run of the odd partition")
+
+
+def test_a_red_partition_says_why_and_is_green_and_searchable_after_its_run_is_started_again(
+    deployment: Deployment, dev: Dev, page: Any, embedding_server: EmbeddingServer
+) -> None:
+    """The cause goes, the failed run is re-executed in the UI, and nothing else is needed."""
+    page.goto(f"{dev.url}/assets/documents?view=partitions&partition=broken.md")
+    page.get_by_text("failed, and did not materialize").wait_for()
+    page.get_by_role("button", name="View all historical events").click()
+    page.get_by_role("dialog").get_by_text("broken.md").last.click()
+    page.get_by_text("unsupported_type").first.wait_for()
+    [failed] = [
+        run["run_id"] for run in runs(deployment, f"status = 'FAILURE' AND {tagged('embedding_model_version', 'v1')}")
+    ]
+    embedding_server.poison.clear()
+    page.goto(f"{dev.url}/runs/{failed}")
+    page.get_by_text("1 documents have dead letters: poison.md").first.wait_for()
+    page.get_by_role("button", name="Re-execute all").click()
+    wait_for(ended(deployment, tagged("dagster/parent_run_id", failed), "SUCCESS"), 90, "the run started again")
+    assert "poison.md" in [item["source_key"] for item in deployment.query("SELECT source_key FROM serving.index_1")]
+    page.goto(f"{dev.url}/assets/chunk_vectors?view=partitions")
+    page.get_by_text("Failed (0)").wait_for()
+
+
+def test_a_new_version_is_backfilled_over_all_documents_from_the_partition_picker(
+    deployment: Deployment, dev: Dev, page: Any, embedding_server: EmbeddingServer
+) -> None:
+    """The version appears without a reload; the backfill ends green although a document has no text."""
+    embedding_server.poison.clear()
+    deployment.configure(
+        '[source]\nurl = "inbox"\n' + "".join(MODEL.format(version, embedding_server.url) for version in ("v1", "v2"))
+    )
+    wait_for(lambda: deployment.json("status", code=None)["vectors"].get("v2"), 60, "the new version")
+    page.goto(f"{dev.url}/assets/chunk_vectors?view=partitions")
+    page.get_by_role("button", name="Materialize").first.click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("button", name="All", exact=True).first.click()
+    dialog.get_by_text("Select a partition or create one").last.click()
+    page.get_by_text("v2", exact=True).last.locator("..").click()  # the text itself only measures
+    page.keyboard.press("Escape")
+    dialog.get_by_role("button", name="Launch backfill").click()
+
+    def is_complete() -> bool:
+        with psycopg.connect(deployment.dagster_url) as connection:
+            found = connection.execute("SELECT status FROM bulk_actions").fetchall()
+        return found == [("COMPLETED_SUCCESS",)]
+
+    wait_for(is_complete, 150, "the backfill as a success")
+    page.goto(f"{dev.url}/runs?view=backfills")
+    page.get_by_text("Success").first.wait_for()
+
+
+def test_a_failed_check_is_run_alone_and_shows_its_offenders_with_links(
+    deployment: Deployment, dev: Dev, page: Any
+) -> None:
+    """What it means, how many, which, and from there to the document."""
+    deployment.query(
+        "UPDATE ingest.chunks SET text = text || '!' WHERE document_id ="
+        " (SELECT document_id FROM ingest.documents WHERE source_key = 'good.md')"
+    )
+    page.goto(f"{dev.url}/assets/chunk_vectors?view=checks&checkDetail=hash_freshness")
+    page.get_by_text("Vectors are of the text that their chunks hold now").first.wait_for()
+    page.locator("button").filter(has_text=re.compile("^Execute$")).click()
+    page.get_by_text("1 documents are served or embedded with a text that is not theirs.").first.wait_for()
+    page.get_by_text("Rows were changed by hand").first.wait_for()
+    page.get_by_text("[Show Markdown]").first.click()
+    page.get_by_text("the served rows differ from the chunks").wait_for()
+    page.get_by_role("link", name="good.md").first.click()
+    page.get_by_text("Latest materialization").first.wait_for()
+    assert "partition=good.md" in page.url
+    assert Path(page.url.partition("?")[0]).name in ("documents", "chunk_vectors")
