@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 WITHOUT_SETTINGS := env -u DAGSTER_HOME
 
-.PHONY: demo test test_a_to_e test_f_to_z daemon browser soak fuzz ocr check format bench screenshots clean
+.PHONY: demo test test_a_to_h test_i_to_z daemon browser soak fuzz ocr check format bench screenshots clean
 
 $(INSTALLED): constraints.txt pyproject.toml setup.cfg
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -19,13 +19,13 @@ demo: $(INSTALLED)   ## ingest examples/ on the embedded default and ask it thre
 ORDINARY := -m "not daemon and not soak and not ocr and not browser"
 
 test: $(INSTALLED)   ## all tests, on real parts, in two processes at once
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test_a_to_e test_f_to_z
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test_a_to_h test_i_to_z
 
-test_a_to_e: $(INSTALLED)
-	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[a-e]*.py)
+test_a_to_h: $(INSTALLED)
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[a-h]*.py)
 
-test_f_to_z: $(INSTALLED)
-	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[f-z]*.py)
+test_i_to_z: $(INSTALLED)
+	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest $(ORDINARY) $(wildcard ingest_assets_tests/test_[i-z]*.py)
 
 daemon: $(INSTALLED)   ## the real daemon, webserver and sensors, from a dropped file to an answer
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m daemon
