@@ -159,8 +159,8 @@ def test_a_rebuilt_index_serves_what_was_served_and_sends_nothing(two: Deploymen
     assert {item["check"]: item["passed"] for item in two.json("verify", code=1)}["hash_freshness"]
 
 
-def test_readers_and_publishers_go_on_while_an_index_is_rebuilt_again_and_again(two: Deployment) -> None:
-    """No answer is empty or fails, and what is published meanwhile is in the index that takes over."""
+def test_readers_go_on_while_an_index_is_rebuilt_again_and_again(two: Deployment) -> None:
+    """No answer is empty or fails, and no row is lost by a swap."""
     two.json("run")
     count = two.query("SELECT count(*) AS n FROM serving.index_1")[0]["n"]
     is_over, answers, failures = threading.Event(), [], []
