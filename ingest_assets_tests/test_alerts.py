@@ -71,6 +71,14 @@ def test_a_change_of_numbers_is_no_news() -> None:
     assert second.states["a"].opened_at == NOW
 
 
+def test_what_a_look_cannot_judge_stays_as_it_is() -> None:
+    """A run under way is no proof that nothing waits, and a daemon that is gone proves no sensor well."""
+    before = step({}, [trouble("stalled/v1"), trouble("check/a")], NOW, DAY)
+    after = step(before.states, [], NOW + timedelta(minutes=1), DAY, unjudged=["stalled/"])
+    assert [(notice.change, notice.trouble.key) for notice in after.notices] == [("recovered", "check/a")]
+    assert set(after.states) == {"stalled/v1"}
+
+
 def test_one_message_says_what_where_how_many_since_when_where_to_look_and_what_to_run() -> None:
     """Everything that a person needs at three in the morning."""
     title, body = message([Notice("new", trouble("hash", count=7), NOW - timedelta(hours=3))], NOW, UI + "/")
@@ -143,6 +151,25 @@ def test_two_looks_at_once_make_one_message(database: Database) -> None:
     sent: list[str] = []
     assert deliver_messages(database, ["json://h/"], lambda *item: sent.append(item[1])) == 1
     assert sent == ["ingest-assets: wrong: a is wrong."]
+
+
+def test_a_look_without_addresses_drops_nothing_that_others_will_send(database: Database) -> None:
+    """A watch from cron that forgot its environment costs nobody a message, and messages stay in their order."""
+    record_troubles(database, [trouble("a")], ["json://h/"], UI, 24.0)
+    record_troubles(database, [], [], UI, 24.0)
+    record_troubles(database, [trouble("b")], ["json://h/"], UI, 24.0)
+    sent: list[str] = []
+
+    def refuses_once(_address: str, title: str, _body: str) -> str | None:
+        sent.append(title)
+        return "busy" if len(sent) == 1 else None
+
+    deliver_messages(database, ["json://h/"], refuses_once)
+    assert len(sent) == 1  # the second waits for the first
+    with database.connection() as connection:
+        connection.execute("UPDATE ingest.alert_messages SET next_at = now()")
+    deliver_messages(database, ["json://h/"], refuses_once)
+    assert sent[1:] == ["ingest-assets: wrong: a is wrong.", "ingest-assets: wrong: b is wrong."]
 
 
 def test_a_sender_that_dies_leaves_its_message_to_the_next(database: Database) -> None:

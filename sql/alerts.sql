@@ -24,17 +24,19 @@ INSERT INTO ingest.alert_messages (address_sha256, title, body)
 VALUES (%(address_sha256)s, %(title)s, %(body)s)
 
 -- name: forget_alert_messages
--- Messages that were delivered long ago, or to addresses that are not configured any more.
-DELETE FROM ingest.alert_messages
-WHERE delivered_at < now() - interval '30 days'
-   OR (delivered_at IS NULL AND NOT address_sha256 = ANY (%(addresses)s))
+-- Messages that are older than a month, taken or not: a process without addresses must not drop what others will send.
+DELETE FROM ingest.alert_messages WHERE created_at < now() - interval '30 days'
 
 -- name: take_alert_message
--- One message that is due, held for two minutes: if the sender dies, somebody else sends it again.
+-- One message that is due, the oldest of its address, held for two minutes: if the sender dies, somebody else sends it.
 UPDATE ingest.alert_messages SET next_at = now() + interval '2 minutes', attempts = attempts + 1
 WHERE message_id = (
-    SELECT message_id FROM ingest.alert_messages
+    SELECT message_id FROM ingest.alert_messages m
     WHERE delivered_at IS NULL AND next_at <= now() AND address_sha256 = ANY (%(addresses)s)
+      AND NOT EXISTS (
+          SELECT FROM ingest.alert_messages older
+          WHERE older.address_sha256 = m.address_sha256 AND older.delivered_at IS NULL
+            AND older.message_id < m.message_id)
     ORDER BY message_id LIMIT 1 FOR UPDATE SKIP LOCKED)
 RETURNING message_id, address_sha256, title, body, attempts
 

@@ -27,16 +27,25 @@ def address_sha256(address: str) -> bytes:
 
 
 def record_troubles(
-    database: Database, troubles: Iterable[Trouble], addresses: Sequence[str], ui_url: str, repeat_hours: float
+    database: Database,
+    troubles: Iterable[Trouble],
+    addresses: Sequence[str],
+    ui_url: str,
+    repeat_hours: float,
+    *,
+    unjudged: Sequence[str] = (),
 ) -> tuple[Notice, ...]:
-    """Keep what is wrong now, and queue one message per address about what changed; returns the changes."""
+    """Keep what is wrong now, and queue one message per address about what changed; returns the changes.
+
+    `unjudged` are beginnings of keys of which this look cannot tell whether they are wrong.
+    """
     found = list(troubles)
 
     def work(connection: Connection) -> tuple[Notice, ...]:
         run(connection, "lock_alerts")
         now = datetime.now(tz=UTC)
         known = {item["key"]: _state(item) for item in rows(connection, "alert_states")}
-        following = step(known, found, now, timedelta(hours=repeat_hours))
+        following = step(known, found, now, timedelta(hours=repeat_hours), unjudged)
         for key, state in following.states.items():
             run(
                 connection,
@@ -48,7 +57,7 @@ def record_troubles(
             )
         run(connection, "delete_alert_states", keys=list(known.keys() - following.states.keys()))
         digests = [address_sha256(address) for address in addresses]
-        run(connection, "forget_alert_messages", addresses=digests)
+        run(connection, "forget_alert_messages")
         if following.notices:
             title, body = message(following.notices, now, ui_url)
             for digest in digests:

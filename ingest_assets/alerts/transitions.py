@@ -3,7 +3,7 @@
 What does not belong here: how it is said (`wording.py`), and where states are kept (`outbox.py`).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -39,8 +39,17 @@ class Step:
     notices: tuple[Notice, ...]  # what is new first, then what lasts, then what recovered; the oldest first
 
 
-def step(states: Mapping[str, State], troubles: Iterable[Trouble], now: datetime, repeat_after: timedelta) -> Step:
-    """Return what changes: a trouble is told when it comes, every `repeat_after` while it lasts, and when it goes."""
+def step(
+    states: Mapping[str, State],
+    troubles: Iterable[Trouble],
+    now: datetime,
+    repeat_after: timedelta,
+    unjudged: Sequence[str] = (),
+) -> Step:
+    """Return what changes: a trouble is told when it comes, every `repeat_after` while it lasts, and when it goes.
+
+    One whose key begins like one of `unjudged` stays as it is, where this look does not find it.
+    """
     following: dict[str, State] = {}
     notices: list[Notice] = []
     for trouble in troubles:
@@ -54,6 +63,9 @@ def step(states: Mapping[str, State], troubles: Iterable[Trouble], now: datetime
             notices.append(Notice("lasting", trouble, before.opened_at))
         else:
             following[trouble.key] = State(trouble, before.opened_at, before.told_at)
+    following |= {
+        key: state for key, state in states.items() if key not in following and key.startswith(tuple(unjudged))
+    }
     gone = [state for key, state in states.items() if key not in following]
     notices += [Notice("recovered", state.trouble, state.opened_at) for state in gone]
     order = {"new": 0, "lasting": 1, "recovered": 2}

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
+from sqlalchemy.exc import SQLAlchemyError
 
 from ingest_assets.alerts.outbox import address_sha256, open_states, undelivered
 from ingest_assets.alerts.wording import duration
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, errors, leave, print_json, print_table
-from ingest_assets.errors import SettingsError
+from ingest_assets.errors import IngestError, SettingsError
 
 app = typer.Typer(help="See what is wrong, and try who is told.", no_args_is_help=True)
 TITLE = "ingest-assets: a test"
@@ -71,8 +72,14 @@ def watch(
 
     with platform_or_leave(as_json=False) as platform, open_instance(platform.settings) as instance:
         while True:
-            for notice in look(instance, platform)[0]:
-                console.print(f"{notice.change}: {notice.trouble.what}", markup=False, highlight=False)
+            try:
+                for notice in look(instance, platform)[0]:
+                    console.print(f"{notice.change}: {notice.trouble.what}", markup=False, highlight=False)
+            except (IngestError, SQLAlchemyError) as error:
+                if once:
+                    raise
+                # A watcher that ends with what it watches is none.
+                errors.print(f"This look failed: {error}", style="red", markup=False, highlight=False)
             if once:
                 return
             time.sleep(seconds)

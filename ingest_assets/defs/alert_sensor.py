@@ -9,7 +9,7 @@ from ingest_assets.alerts.delivery import addresses_of, send
 from ingest_assets.alerts.outbox import deliver_messages, record_troubles
 from ingest_assets.alerts.transitions import Notice
 from ingest_assets.defs.resources import PlatformResource
-from ingest_assets.defs.troubles import all_troubles
+from ingest_assets.defs.troubles import all_troubles, unjudged
 from ingest_assets.platform import Platform
 
 INTERVAL_SECONDS = 30
@@ -32,6 +32,11 @@ def look(instance: dg.DagsterInstance, platform: Platform) -> tuple[tuple[Notice
     settings = platform.settings.alerts
     addresses = addresses_of(settings.urls.get_secret_value()) if settings.urls else []
     changes = record_troubles(
-        platform.database, all_troubles(instance, platform), addresses, settings.ui_url, settings.repeat_hours
+        platform.database,
+        all_troubles(instance, platform),
+        addresses,
+        settings.ui_url,
+        settings.repeat_hours,
+        unjudged=unjudged(instance),
     )
     return changes, deliver_messages(platform.database, addresses, send)

@@ -42,6 +42,22 @@ def all_troubles(instance: dg.DagsterInstance, platform: Platform) -> list[Troub
     ]
 
 
+def unjudged(instance: dg.DagsterInstance) -> list[str]:
+    """Return beginnings of keys that a look cannot judge now.
+
+    While a run is under way nobody knows what will be left waiting; while the daemon is gone no sensor ticks.
+    """
+    return [
+        *(["stalled/"] if unfinished_runs(instance) else []),
+        *(["sensor/", "location"] if not _daemon_lives(instance) else []),
+    ]
+
+
+def _daemon_lives(instance: dg.DagsterInstance) -> bool:
+    heartbeat = instance.get_daemon_heartbeats().get("SENSOR")
+    return heartbeat is not None and heartbeat.timestamp >= time.time() - STILL_SECONDS
+
+
 def failed_checks(instance: dg.DagsterInstance) -> Iterator[Trouble]:
     """Yield a trouble for each check whose newest result is a failure."""
     for check in CHECKS:
@@ -145,7 +161,7 @@ def sensors_in_trouble(instance: dg.DagsterInstance) -> Iterator[Trouble]:
     """Yield troubles for a daemon that is gone, and for sensors that fail, were switched off, or stand still."""
     states = [state for state in instance.all_instigator_state() if state.instigator_type == InstigatorType.SENSOR]
     heartbeat = instance.get_daemon_heartbeats().get("SENSOR")
-    if states and (heartbeat is None or heartbeat.timestamp < time.time() - STILL_SECONDS):
+    if states and not _daemon_lives(instance):
         yield Trouble(
             key="daemon",
             severity="ERROR",
