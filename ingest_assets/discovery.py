@@ -1,19 +1,24 @@
-"""Discovery: one listing of the source, compared with `documents` in SQL.
+"""Discovery: a listing of the source, compared with `documents` in SQL a page at a time.
 
-What does not belong here: reading objects (`source/`), and deciding on them (`ingest.py`). A listing only hints:
-deletions are confirmed by a HEAD (`deletion.py`), changes by a read.
+What does not belong here: reading objects (`source/`), deciding on them (`ingest.py`), and change events (`hints.py`).
+A listing only hints: deletions are confirmed by a HEAD (`deletion.py`), changes by a read. How far a listing came is
+kept in the database with each page, so it may stop anywhere; one process lists at a time.
 """
 
-from collections.abc import Iterator, Sequence
+import math
+import time
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+
+from psycopg.rows import DictRow
 
 from ingest_assets.database import Connection, Database, copy, one, row, rows, run
 from ingest_assets.identity import document_id, partition_key, readable_key
 from ingest_assets.records import SourceObject
 from ingest_assets.settings import SourceSettings
-from ingest_assets.source import Source
+from ingest_assets.source import ListingPage, Source
 
 GUARDED_DOCUMENTS = 10  # fewer vanished documents than this are never suspicious
 
@@ -34,7 +39,6 @@ class StagedListing:
     """A complete listing in this session's staging table."""
 
     connection: Connection
-    started_at: datetime
     objects: int
 
 
@@ -54,21 +58,27 @@ def staged_listing(database: Database, source: Source) -> Iterator[StagedListing
     Raises:
         SourceUnavailable: the listing did not come to its end; nothing is concluded from half of one.
     """
-    with database.connection() as connection:
+    with database.connection() as connection, staging(connection):
+        objects = sum(stage(connection, page) for page in source.list())
+        yield StagedListing(connection, objects)
+
+
+@contextmanager
+def staging(connection: Connection) -> Iterator[None]:
+    """Make this session's empty staging table, and drop it at the end."""
+    run(connection, "drop_listing_staging")
+    run(connection, "create_listing_staging")
+    try:
+        yield
+    finally:
         run(connection, "drop_listing_staging")
-        run(connection, "create_listing_staging")
-        try:
-            started_at = one(connection, "current_time")["time"]
-            objects = sum(_stage(connection, page) for page in source.list())
-            yield StagedListing(connection, started_at, objects)
-        finally:
-            run(connection, "drop_listing_staging")
 
 
-def _stage(connection: Connection, page: Sequence[SourceObject]) -> int:
+def stage(connection: Connection, objects: Iterable[SourceObject]) -> int:
+    """Put objects into the staging table; returns how many."""
     records = (
         (document_id(o.uri), o.uri, readable_key(o.key), partition_key(o.key), o.etag, o.size_bytes, o.last_modified)
-        for o in page
+        for o in objects
     )
     return copy(connection, "copy_listing", None, records)
 
@@ -76,43 +86,129 @@ def _stage(connection: Connection, page: Sequence[SourceObject]) -> int:
 def discover(
     database: Database, source: Source, settings: SourceSettings, *, are_deletions_approved: bool = False
 ) -> Discovery:
-    """List the source and note what is new, changed and missing; nothing is read or deleted.
+    """List the source from its beginning to its end, and note what is new, changed and missing.
+
+    Nothing is read or deleted. Waits while another process lists; what an unfinished listing saw is seen again.
 
     Raises:
         SourceUnavailable: the source cannot be listed.
     """
-    with staged_listing(database, source) as listing, listing.connection.transaction():
-        connection, started_at = listing.connection, listing.started_at
+    with database.connection() as connection:
+        one(connection, "take_listing_lock")
+        with _listing(connection):
+            run(connection, "forget_progress")
+            _list_pages(connection, source, math.inf)
+            return _conclude(connection, source, settings, are_deletions_approved=are_deletions_approved)
+
+
+def continue_discovery(
+    database: Database, source: Source, settings: SourceSettings, seconds: float
+) -> Discovery | None:
+    """List for about so many seconds, from where the last call stopped; None while the end is not reached.
+
+    A page is compared when it arrives; what is missing is known at the end only. None also while another process
+    lists, and while the next listing is not due. Killed anywhere, the next call goes on behind the last page that was
+    kept whole.
+
+    Raises:
+        SourceUnavailable: the source cannot be listed; the pages before stay kept.
+    """
+    with database.connection() as connection:
+        interval = settings.listing_interval_seconds
+        if not one(connection, "is_listing_due", source_url=source.url, interval_seconds=interval)["is_due"]:
+            return None
+        if not one(connection, "try_listing_lock")["is_held"]:
+            return None
+        with _listing(connection):
+            if not _list_pages(connection, source, time.monotonic() + seconds):
+                return None
+            return _conclude(connection, source, settings, are_deletions_approved=False)
+
+
+@contextmanager
+def _listing(connection: Connection) -> Iterator[None]:
+    """Hold what a listing needs of its session; the lock was taken before."""
+    try:
+        with staging(connection):
+            yield
+    finally:
+        if not connection.closed:
+            one(connection, "release_listing_lock")
+
+
+def _list_pages(connection: Connection, source: Source, deadline: float) -> bool:
+    """Compare and keep page after page; returns whether the listing came to its end before the deadline."""
+    progress = row(connection, "listing_progress", source_url=source.url) or _begin(connection, source.url)
+    last_key = progress["last_key"]
+    pages = source.list(last_key.decode("utf-8", "surrogateescape") if last_key is not None else None)
+    while True:
+        seen_at = one(connection, "current_time")["time"]
+        page = next(pages, None)
+        if page is None:
+            return True
+        _keep(connection, page, seen_at)
+        if time.monotonic() > deadline:
+            return False
+
+
+def _begin(connection: Connection, source_url: str) -> DictRow:
+    with connection.transaction():
+        run(connection, "forget_progress")
+        run(connection, "forget_listed")
+        return one(connection, "begin_listing", source_url=source_url)
+
+
+def _keep(connection: Connection, page: ListingPage, seen_at: datetime) -> None:
+    """Compare one page with the documents and remember it, in one transaction."""
+    with connection.transaction():
+        run(connection, "empty_listing_staging")
+        objects = stage(connection, page)
+        merged = one(connection, "merge_listing", seen_at=seen_at)
+        run(connection, "note_listed")
+        run(
+            connection,
+            "note_progress",
+            last_key=page.last_key.encode("utf-8", "surrogateescape"),
+            objects=objects,
+            added=merged["added"],
+            changed=merged["changed"],
+        )
+
+
+def _conclude(
+    connection: Connection, source: Source, settings: SourceSettings, *, are_deletions_approved: bool
+) -> Discovery:
+    """Say of a listing that came to its end what is missing, and whether it may be deleted."""
+    with connection.transaction():
+        progress = one(connection, "listing_progress", source_url=source.url)
         last = row(connection, "last_listing")
-        before = one(connection, "count_standing")
-        merged = one(connection, "merge_listing", started_at=started_at)
-        rows(connection, "mark_missing", started_at=started_at)
+        run(connection, "mark_missing", started_at=progress["started_at"])
         standing = one(connection, "count_standing")
         is_other_source = last is not None and last["source_url"] != source.url
         is_suspicious = is_shrink_suspicious(
-            documents=before["documents"],
+            documents=progress["documents_before"],
             vanished=standing["unjudged"],
             # What another source brings says nothing about what is gone from this one.
-            added=0 if is_other_source else merged["added"],
+            added=0 if is_other_source else progress["added"],
             fraction=settings.deletion_guard_fraction,
         )
         run(connection, "judge_deletions", deletion="withheld" if is_suspicious else "allowed")
         if are_deletions_approved:
             run(connection, "approve_deletions", partition_keys=None)
         withheld = one(connection, "count_withheld")["documents"]
-        found = Discovery(
-            listing.objects, merged["added"], merged["changed"], standing["missing"], deletions_withheld=withheld
-        )
+        counts = {name: progress[name] for name in ("objects", "added", "changed")}
+        found = Discovery(**counts, missing=standing["missing"], deletions_withheld=withheld)
         run(
             connection,
             "record_listing",
             source_url=source.url,
-            started_at=started_at,
-            objects=found.objects,
-            added=found.added,
-            changed=found.changed,
+            started_at=progress["started_at"],
             missing=found.missing,
+            **counts,
         )
+        run(connection, "answer_hints", started_at=progress["started_at"])
+        run(connection, "forget_progress")
+        run(connection, "forget_listed")
     return found
 
 

@@ -80,12 +80,19 @@ def _uuid(digest: bytes) -> UUID:
     return UUID(bytes=digest[:16])
 
 
+def object_uri(source_url: str, key: str) -> str:
+    """Return the uri of an object of a bucket; a NUL, which Postgres cannot hold, is escaped so that no two meet."""
+    return source_url + key.replace("\uffff", "\uffff1").replace("\0", "\uffff0")
+
+
 def key_of(source_url: str, source_uri: str) -> str | None:
     """Return the key by which a source reads the object of a uri; None when the uri is not of this source."""
     if not source_uri.startswith(source_url):
         return None
     rest = source_uri[len(source_url) :]
-    return unquote(rest, errors="surrogateescape") if source_url.startswith("file://") else rest
+    if source_url.startswith("file://"):
+        return unquote(rest, errors="surrogateescape")
+    return rest.replace("\uffff0", "\0").replace("\uffff1", "\uffff")
 
 
 def readable_key(key: str) -> str:

@@ -4,11 +4,13 @@ What does not belong here: our side of them. A place says itself what is in it, 
 """
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from ingest_assets.records import SourceContent, SourceObject
 from ingest_assets.settings import SourceSettings
-from ingest_assets.source import Source, open_source
+from ingest_assets.source import ListingPage, Source, open_source
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -118,3 +120,35 @@ class BucketPlace:
             for entry in entries
             if entry["Key"] == self.prefix + key and entry["VersionId"] != "null"
         ]
+
+
+class SmallPages:
+    """A source whose pages are small, and around whose pages things happen."""
+
+    def __init__(self, source: Source, size: int = 3, before: Callable[[int], object] = id) -> None:
+        self.source, self.size, self.before = source, size, before
+        self.url = source.url
+        self.pages = 0
+
+    def list(self, start_after: str | None = None) -> Iterator[ListingPage]:
+        """Cut pages; `before` is called with the number of the page that is about to be made."""
+        while True:
+            self.before(self.pages)
+            objects: list[SourceObject] = []
+            for page in self.source.list(start_after):
+                objects += page
+                if len(objects) >= self.size:
+                    break
+            if not objects:
+                return
+            start_after = objects[: self.size][-1].key
+            self.pages += 1
+            yield ListingPage(objects[: self.size], start_after)
+
+    def head(self, key: str) -> SourceObject | None:
+        """Ask the source."""
+        return self.source.head(key)
+
+    def read(self, key: str, max_bytes: int) -> SourceContent:
+        """Read from the source."""
+        return self.source.read(key, max_bytes)

@@ -117,13 +117,16 @@ def test_a_listing_that_fails_midway_leaves_nothing_behind(folder: Folder) -> No
     class Broken:
         url = open_source(settings).url
 
-        def list(self) -> object:
-            yield next(iter(open_source(settings).list()))
+        def list(self, start_after: str | None = None) -> object:
+            yield next(iter(open_source(settings).list(start_after)))
             raise DatabaseUnavailable("the network went away")
 
+    folder.remove("7.txt")
     with pytest.raises(DatabaseUnavailable):
         discover(folder.database, Broken(), settings)  # type: ignore[arg-type]
-    assert folder.discover() == 0
+    assert folder.deletable() == 0
+    folder.add("7.txt")
+    assert (folder.discover(), folder.deletable()) == (0, 0)
     with folder.database.connection() as connection:
         listed = connection.execute("SELECT objects FROM ingest.source_listings ORDER BY listing_id").fetchall()
     assert listed[-1]["objects"] == 100

@@ -12,6 +12,59 @@ CREATE TEMPORARY TABLE IF NOT EXISTS listing_staging (
 -- The listing is compared.
 DROP TABLE IF EXISTS listing_staging
 
+-- name: empty_listing_staging
+-- Make room for the next page.
+TRUNCATE listing_staging
+
+-- name: try_listing_lock
+-- Be the one process that lists the source; false while another one does.
+SELECT pg_try_advisory_lock(hashtext('source-listing'), 0) AS is_held
+
+-- name: take_listing_lock
+-- Be the one process that lists the source; waits for another one.
+SELECT pg_advisory_lock(hashtext('source-listing'), 0)
+
+-- name: release_listing_lock
+-- Others may list.
+SELECT pg_advisory_unlock(hashtext('source-listing'), 0)
+
+-- name: listing_progress
+-- How far the unfinished listing of this source came: one row or none.
+SELECT started_at, documents_before, last_key, objects, added, changed
+FROM ingest.listing_progress WHERE source_url = %(source_url)s
+
+-- name: forget_progress
+-- An unfinished listing is of no use any more.
+DELETE FROM ingest.listing_progress
+
+-- name: forget_listed
+-- Nothing is listed.
+DELETE FROM ingest.listed_pages
+
+-- name: begin_listing
+-- Begin one; one row: how far it is.
+INSERT INTO ingest.listing_progress (source_url, started_at, documents_before)
+SELECT %(source_url)s, clock_timestamp(), count(*) FROM ingest.documents WHERE status <> 'deleted'
+RETURNING started_at, documents_before, last_key, objects, added, changed
+
+-- name: note_listed
+-- Remember the documents of the staged page until the listing ends.
+INSERT INTO ingest.listed_pages (document_ids) SELECT array_agg(document_id) FROM listing_staging HAVING count(*) > 0
+
+-- name: note_progress
+-- The page is merged and remembered.
+UPDATE ingest.listing_progress SET last_key = %(last_key)s, objects = objects + %(objects)s,
+    added = added + %(added)s, changed = changed + %(changed)s
+RETURNING started_at, documents_before, last_key, objects, added, changed
+
+-- name: is_listing_due
+-- One row: whether this source should be listed, because one is unfinished, long ago, or waits to judge what is gone.
+SELECT EXISTS (SELECT FROM ingest.listing_progress WHERE source_url = %(source_url)s)
+    OR NOT EXISTS (SELECT FROM ingest.source_listings WHERE source_url = %(source_url)s
+                   AND started_at > now() - make_interval(secs => %(interval_seconds)s))
+    OR EXISTS (SELECT FROM ingest.documents
+               WHERE missing_since IS NOT NULL AND deletion IS NULL AND status <> 'deleted') AS is_due
+
 -- name: current_time
 -- The database's clock, the one that all times of ours are read from.
 SELECT clock_timestamp() AS time
@@ -22,7 +75,8 @@ COPY listing_staging (document_id, source_uri, source_key, partition_key, etag, 
 FROM STDIN
 
 -- name: merge_listing
--- Note what was listed; one row: objects, added, changed. A key that another document holds gets a suffix of its own.
+-- Note what is staged, as it was at a time; one row: objects, added, changed. A key that another document holds gets
+-- a suffix of its own.
 WITH merged AS (
     INSERT INTO ingest.documents AS d
         (document_id, source_uri, source_key, partition_key, seen_etag, seen_size_bytes, seen_last_modified, seen_at)
@@ -31,7 +85,7 @@ WITH merged AS (
             SELECT FROM ingest.documents other
             WHERE other.partition_key = s.partition_key AND other.document_id <> s.document_id
         ) THEN s.partition_key || '%%~' || left(replace(s.document_id::text, '-', ''), 12) ELSE s.partition_key END,
-        s.etag, s.size_bytes, s.last_modified, %(started_at)s
+        s.etag, s.size_bytes, s.last_modified, %(seen_at)s
     FROM listing_staging s
     ORDER BY s.document_id
     ON CONFLICT (document_id) DO UPDATE SET
@@ -54,7 +108,9 @@ FROM merged
 -- Note documents that a complete listing does not hold; one row per document.
 UPDATE ingest.documents d SET missing_since = %(started_at)s
 WHERE d.status <> 'deleted' AND d.missing_since IS NULL AND (d.seen_at IS NULL OR d.seen_at < %(started_at)s)
-  AND NOT EXISTS (SELECT FROM listing_staging s WHERE s.document_id = d.document_id)
+  AND NOT EXISTS (
+      SELECT FROM (SELECT unnest(document_ids) AS document_id FROM ingest.listed_pages) l
+      WHERE l.document_id = d.document_id)
 RETURNING d.document_id
 
 -- name: count_standing

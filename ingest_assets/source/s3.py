@@ -23,6 +23,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from ingest_assets.errors import DocumentRejected, DocumentUnreadable, Reason, SourceUnavailable
+from ingest_assets.identity import object_uri
 from ingest_assets.records import SourceContent, SourceObject
 from ingest_assets.source import PAGE_SIZE, ListingPage
 
@@ -147,7 +148,7 @@ class S3Source:
 
     def _describe(self, key: str, etag: str, size: int, modified: datetime) -> SourceObject:
         # Some stores list milliseconds and answer a HEAD in seconds; one object must not look like two states.
-        return SourceObject(key, self.url + key, etag.strip('"'), size, modified.replace(microsecond=0))
+        return SourceObject(key, object_uri(self.url, key), etag.strip('"'), size, modified.replace(microsecond=0))
 
     def _require_missing(self, error: ClientError) -> None:
         """Raise unless a failed HEAD means a missing object: without a body, a missing bucket looks the same."""
