@@ -18,6 +18,7 @@ from ingest_assets.defs.jobs import (
     housekeeping_job,
     housekeeping_schedule,
 )
+from ingest_assets.defs.queue_sensor import queue_sensor
 from ingest_assets.defs.resources import PlatformResource
 from ingest_assets.defs.sensors import deletion_sensor, embedding_sensor, source_sensor
 
@@ -29,7 +30,7 @@ def build_definitions(resources: Mapping[str, Any] | None = None) -> dg.Definiti
         asset_checks=asset_checks,
         jobs=[delete_documents_job, check_everything_job, housekeeping_job],
         schedules=[check_everything_schedule, housekeeping_schedule],
-        sensors=[source_sensor, deletion_sensor, embedding_sensor, alert_sensor],
+        sensors=[source_sensor, queue_sensor, deletion_sensor, embedding_sensor, alert_sensor],
         resources={"platform": PlatformResource(), **(resources or {})},
         executor=dg.in_process_executor,
     )

@@ -43,7 +43,10 @@ class SourceSettings(_Section):
     endpoint_url: str | None = Field(None, description="of an S3-compatible store")
     region: str | None = Field(None, description="of the bucket, where the AWS chain does not give it")
     profile: str | None = Field(None, description="AWS profile to read the bucket with")
-    queue_url: str | None = Field(None, description="SQS queue of change events; without it the listing finds all")
+    queue_url: str | None = Field(None, description="SQS queue of the bucket's change events, read beside the listing")
+    listing_interval_seconds: NonNegative = Field(
+        0, description="from the beginning of one listing to the next; with `queue_url` 900 is plenty"
+    )
     include: tuple[str, ...] = Field((), description="patterns of keys to take; empty takes everything")
     exclude: tuple[str, ...] = Field((), description="patterns of keys to leave out; wins over `include`")
     max_documents_per_run: Count = Field(500, description="documents in one Dagster run")
@@ -54,6 +57,16 @@ class SourceSettings(_Section):
         900, description="a deletion found together with additions waits at most this long for them to be embedded"
     )
     recheck_hours: Rate = Field(6.0, description="how often what can heal without a new object is looked at again")
+
+    @model_validator(mode="after")
+    def _events_are_of_a_bucket(self) -> "SourceSettings":
+        if self.queue_url is None:
+            return self
+        if not self.url.startswith("s3://"):
+            raise ValueError(f"queue_url is for events of a bucket, and url is {self.url}; leave queue_url out")
+        if not re.fullmatch(r"https?://[^/]+/.+", self.queue_url):
+            raise ValueError(f"queue_url {self.queue_url} is no url of a queue; it begins with https://sqs.")
+        return self
 
 
 class DatabaseSettings(_Section):

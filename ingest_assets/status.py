@@ -36,6 +36,8 @@ def totals(database: Database) -> dict[str, Any]:
         listing = row(connection, "last_listing")
         withheld = one(connection, "count_withheld")["documents"]
         unreadable = rows(connection, "unreadable_documents")
+        hints = one(connection, "count_hints")["hints"]
+        set_aside = rows(connection, "count_set_aside_messages")
         runs = rows(connection, "living_embedding_runs")
     models = [model for model in all_models(database) if model.status != "retired"]
     active = served_model([model for model in models if model.status == "active"])
@@ -54,6 +56,8 @@ def totals(database: Database) -> dict[str, Any]:
         "source": {
             "objects": listing["objects"] if listing else None,
             "deletions_withheld": withheld,
+            "hints": hints,
+            "messages_set_aside": {item["reason"]: item["messages"] for item in set_aside},
             "unreadable": {item["reason"]: item["documents"] for item in unreadable},
             "next_attempt_at": min((item["next_attempt_at"].isoformat() for item in unreadable), default=None),
         },

@@ -1,13 +1,14 @@
-"""S3 for tests: moto's server over HTTP, and a small store that fails on demand; both speak real HTTP.
+"""S3 and SQS for tests: moto's server over HTTP, and a small store that fails on demand; all speak real HTTP.
 
-What does not belong here: SQS, and anything that patches our code.
+What does not belong here: anything that patches our code.
 """
 
 import hashlib
+import json
 import threading
 import uuid
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -17,8 +18,11 @@ import pytest
 from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
+from ingest_assets.source.queue import EventQueue, QueueMessage
+
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+    from mypy_boto3_sqs import SQSClient
 
 CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -68,6 +72,60 @@ def bucket(s3: "S3Client", aws_environment: None) -> str:
     name = f"docs-{uuid.uuid4().hex[:12]}"
     s3.create_bucket(Bucket=name)
     return name
+
+
+class TestQueue:
+    """A queue of the moto server, and what people send to it."""
+
+    __test__ = False
+
+    def __init__(self, endpoint_url: str) -> None:
+        session = boto3.session.Session("testing", "testing", region_name="us-east-1")
+        self.client: SQSClient = session.client("sqs", endpoint_url=endpoint_url)
+        # What was received and not deleted comes again at once, so that a test need not wait for it.
+        self.url = self.client.create_queue(
+            QueueName=f"events-{uuid.uuid4().hex[:12]}", Attributes={"VisibilityTimeout": "0"}
+        )["QueueUrl"]
+
+    def send(self, *bodies: str) -> None:
+        """Send messages, each by itself, in this order."""
+        for body in bodies:
+            self.client.send_message(QueueUrl=self.url, MessageBody=body)
+
+    def hide_for(self, seconds: int) -> None:
+        """Set how long a received message stays hidden."""
+        self.client.set_queue_attributes(QueueUrl=self.url, Attributes={"VisibilityTimeout": str(seconds)})
+
+    def waiting(self) -> int:
+        """Return how many messages are in the queue, hidden ones included."""
+        found = self.client.get_queue_attributes(
+            QueueUrl=self.url,
+            AttributeNames=["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"],
+        )["Attributes"]
+        return sum(int(count) for count in found.values())
+
+
+class DyingQueue(EventQueue):
+    """A queue whose reader dies where it would delete what it has kept."""
+
+    def delete(self, messages: Sequence[QueueMessage]) -> None:  # noqa: ARG002 - of the protocol
+        """Die."""
+        raise KeyboardInterrupt
+
+
+def notification(*keys: str, bucket: str = "docs-in", name: str = "ObjectCreated:Put") -> str:
+    """Return what S3 sends for some keys, which are encoded already."""
+    records = [
+        {"eventSource": "aws:s3", "eventName": name, "s3": {"bucket": {"name": bucket}, "object": {"key": key}}}
+        for key in keys
+    ]
+    return json.dumps({"Records": records})
+
+
+@pytest.fixture
+def queue(moto_server: str, aws_environment: None) -> TestQueue:
+    """Give a fresh queue; the environment holds credentials for it."""
+    return TestQueue(moto_server)
 
 
 @dataclass(frozen=True, slots=True)

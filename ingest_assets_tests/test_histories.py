@@ -9,8 +9,10 @@ import itertools
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,14 +21,18 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from ingest_assets.checks import run_checks
 from ingest_assets.database import Database
+from ingest_assets.discovery import continue_discovery
+from ingest_assets.hints import receive_hints, resolve_hints
 from ingest_assets.ingest import ingest_documents
 from ingest_assets.receipts import prove_deletion
 from ingest_assets.recording import DocumentOutcome
 from ingest_assets.settings import ModelSettings
+from ingest_assets.source.queue import EventQueue
 from ingest_assets.verdicts import CheckContext
 from ingest_assets_tests.embedding_server import EmbeddingServer
+from ingest_assets_tests.fixtures_s3 import DyingQueue, TestQueue, notification
 from ingest_assets_tests.pipeline import Pipeline
-from ingest_assets_tests.places import BucketPlace, FolderPlace, Place
+from ingest_assets_tests.places import BucketPlace, FolderPlace, Place, SmallPages
 from ingest_assets_tests.texts import paragraphs
 
 if TYPE_CHECKING:
@@ -38,18 +44,22 @@ CONTENTS = st.lists(st.integers(0, 3), max_size=3)  # which blocks; none leaves 
 TABLES = (
     "ingest.documents, ingest.chunks, ingest.chunk_vectors, ingest.dead_letters, ingest.deletion_receipts,"
     " ingest.embedding_coverage, ingest.embedding_runs, ingest.embedding_claims, ingest.run_leases,"
-    " ingest.source_listings, ingest.check_offenders, serving.publications, serving.index_1"
+    " ingest.source_listings, ingest.listing_progress, ingest.listed_pages, ingest.source_hints,"
+    " ingest.set_aside_messages, ingest.check_offenders, serving.publications, serving.index_1"
 )
 
 
 class History(RuleBasedStateMachine):
     """What people do to a source, and what runs do, in any order; each run may die anywhere or come late."""
 
-    def __init__(self, database: Database, place: Place, server: EmbeddingServer) -> None:
+    def __init__(
+        self, database: Database, place: Place, server: EmbeddingServer, queue: TestQueue | None = None
+    ) -> None:
         super().__init__()
-        self.database, self.place, self.server = database, place, server
+        self.database, self.place, self.server, self.queue = database, place, server, queue
+        self.events: list[str] = []  # what the store has to tell of, told or not
         model = {"version": "v1", "provider": "openai", "model": "m", "dimensions": 8, "base_url": server.url}
-        self.pipeline = Pipeline(database, place.open(), [ModelSettings.model_validate(model)])
+        self.pipeline = Pipeline(database, SmallPages(place.open(), 2), [ModelSettings.model_validate(model)])
         self.late: Iterator[DocumentOutcome] = iter(())  # a run that has begun, and is stopped
 
     def query(self, statement: str) -> list[dict[str, Any]]:
@@ -62,6 +72,7 @@ class History(RuleBasedStateMachine):
     def upload(self, key: str, content: list[int]) -> None:
         """A new document, an edit, or an edit that leaves nothing to read."""
         self.place.put(key, "\n\n".join(BLOCKS[number] for number in content).encode())
+        self.events.append(key)
 
     @rule(key=KEYS)
     def upload_again(self, key: str) -> None:
@@ -69,11 +80,13 @@ class History(RuleBasedStateMachine):
         content = self.place.objects().get(key)
         if content is not None:
             self.place.put(key, content)
+            self.events.append(key)
 
     @rule(key=KEYS)
     def remove(self, key: str) -> None:
         """A deletion; in a versioned bucket a delete marker, or one more of them."""
         self.place.remove(key)
+        self.events.append(key)
 
     @rule(old=KEYS, new=KEYS)
     def rename(self, old: str, new: str) -> None:
@@ -82,23 +95,69 @@ class History(RuleBasedStateMachine):
         if content is not None and old != new:
             self.place.put(new, content)
             self.place.remove(old)
+            self.events += [old, new]
 
     @rule(key=KEYS)
     def rewind(self, key: str) -> None:
         """An earlier version becomes current again, or what was deleted comes back."""
         self.place.rewind(key)
+        self.events.append(key)
 
     @rule(key=KEYS)
     def forget(self, key: str) -> None:
         """A version that is not current goes, which changes nothing."""
         before = self.place.objects()
         self.place.forget(key)
+        self.events.append(key)
         assert self.place.objects() == before
 
     @rule()
     def list_source(self) -> None:
         """A listing and nothing after it: the process died."""
         self.pipeline.discover()
+
+    @rule()
+    def list_a_page(self) -> None:
+        """A tick whose time is over after one page, whatever was listed before."""
+        continue_discovery(self.database, self.pipeline.source, self.pipeline.settings.source, 0)
+
+    @rule(told=st.lists(st.integers(0, 99), max_size=6))
+    def tell(self, told: list[int]) -> None:
+        """Events arrive in any order, any number of times, late, or never."""
+        if self.queue is not None and self.events:
+            self.queue.send(*(self.message(self.events[number % len(self.events)]) for number in told))
+
+    def message(self, *keys: str) -> str:
+        """Return what the store sends about keys."""
+        [bucket, prefix] = self.place.open().url.removeprefix("s3://").split("/", 1)
+        return notification(*(quote_plus(prefix + key) for key in keys), bucket=bucket)
+
+    @rule(is_last=st.booleans())
+    def receive(self, is_last: bool) -> None:
+        """A tick that takes what is in the queue, or dies between keeping it and deleting it there."""
+        if self.queue is None:
+            return
+        kind = DyingQueue if is_last else EventQueue
+        with suppress(KeyboardInterrupt):
+            receive_hints(
+                self.database, self.pipeline.source, kind(self.queue.url, self.queue.client), wait_seconds=0, seconds=60
+            )
+
+    @rule()
+    def look(self) -> None:
+        """Hinted keys are asked for their state."""
+        resolve_hints(self.database, self.pipeline.source, 60)
+
+    @rule()
+    def tell_everything(self) -> None:
+        """Events alone make every new and changed object known; whatever lists beside them."""
+        if self.queue is None or not self.events:
+            return
+        self.queue.send(self.message(*self.events))
+        self.receive(is_last=False)
+        self.look()
+        self.ingest_all()
+        assert self.true_documents() == set(self.place.objects())
 
     @rule(most=st.sampled_from([None, None, None, 1]))
     def ingest(self, most: int | None) -> None:
@@ -181,6 +240,7 @@ class History(RuleBasedStateMachine):
         for key, content in self.place.objects().items():
             self.place.put(f"r/{key}", content)
             self.place.remove(key)
+            self.events += [key, f"r/{key}"]
         self.settle()
         assert self.server.texts[before:] == []
 
@@ -251,7 +311,11 @@ MANY = settings(max_examples=15, stateful_step_count=50)
 @pytest.mark.parametrize("places", ["folder", "bucket", "versioned bucket"], indirect=True)
 @pytest.mark.parametrize("length", [FEW, pytest.param(MANY, marks=pytest.mark.soak)], ids=["few", "many"])
 def test_after_any_history_the_index_is_the_source(
-    database: Database, embedding_server: EmbeddingServer, places: Callable[[], Place], length: settings
+    database: Database,
+    embedding_server: EmbeddingServer,
+    places: Callable[[], Place],
+    moto_server: str,
+    length: settings,
 ) -> None:
     """Nothing is missing, left over, there twice or paid for twice, whatever happened in whichever order."""
 
@@ -259,7 +323,9 @@ def test_after_any_history_the_index_is_the_source(
         with database.connection() as connection:
             connection.execute(f"TRUNCATE {TABLES} CASCADE".encode())
         embedding_server.requests.clear()
-        return History(database, places(), embedding_server)
+        place = places()
+        queue = TestQueue(moto_server) if isinstance(place, BucketPlace) else None
+        return History(database, place, embedding_server, queue)
 
     Pipeline(database, places().open(), [History(database, places(), embedding_server).pipeline.models[0]]).embed()
     checked = settings(length, deadline=None, suppress_health_check=list(HealthCheck))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ingest_assets.cli import alerts, backfill, db, dead_letters, dev, models, rebuild, receipt, run, search
+from ingest_assets.cli import alerts, backfill, db, dead_letters, dev, messages, models, rebuild, receipt, run, search
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, leave, pages_named, print_json, print_table
 from ingest_assets.errors import DocumentRejected, IngestError, Refused
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.add_typer(alerts.app, name="alerts")
 app.add_typer(db.app, name="db")
 app.add_typer(dead_letters.app, name="dead-letters")
+app.add_typer(messages.app, name="messages")
 app.add_typer(models.app, name="models")
 app.command(name="run", epilog=run.EXAMPLES)(run.run)
 app.command(name="backfill", epilog=backfill.EXAMPLES)(backfill.backfill)

@@ -106,6 +106,13 @@ def print_totals(found: dict[str, Any]) -> None:
             style="yellow",
             highlight=False,
         )
+    if source["messages_set_aside"]:
+        errors.print(
+            f"Queue messages that could not be read: {_detail(source['messages_set_aside'])}; "
+            "`ingest-assets messages list` shows them.",
+            style="yellow",
+            highlight=False,
+        )
     if found["embedding_runs"]:
         columns = ("model", "lane", "completed", "remaining", "dead_lettered", "rate_limited_responses")
         working = [tuple(item[name] for name in columns) for item in found["embedding_runs"]]

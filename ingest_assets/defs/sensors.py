@@ -14,21 +14,24 @@ from ingest_assets.defs.partitions import add_documents, synchronise_versions
 from ingest_assets.defs.requests import ASSETS, DueRun, due_again, failures_by_key, keys_in_flight
 from ingest_assets.defs.resources import PlatformResource
 from ingest_assets.defs.runs import failed_runs, report_dead_runs, unfinished_runs
-from ingest_assets.discovery import deletable_documents, discover, overdue_deletions, pending_documents
+from ingest_assets.discovery import continue_discovery, deletable_documents, overdue_deletions, pending_documents
 from ingest_assets.embedding import uncovered_documents
 from ingest_assets.extract import extractor_version
+from ingest_assets.hints import resolve_hints
 from ingest_assets.models import declare_models, lane_of
 from ingest_assets.platform import Platform
 from ingest_assets.settings import load_settings
 
 INTERVAL_SECONDS = 10
+LISTING_SECONDS = 12.0  # of one tick, before the runs it requests; the next tick lists on
+HINTS_SECONDS = 5.0
 RUNS_PER_TICK = 20  # the daemon makes each in a fraction of a second; the next tick goes on with the rest
 DELETE_JOB = "delete_documents"
 
 
 @dg.sensor(
     name="source_sensor",
-    description="Lists the source, adds partitions for new documents, and requests ingest and deletion runs.",
+    description="Lists the source and looks at hinted keys, adds partitions for new documents, requests ingest runs.",
     target=[*ASSETS["ingest"]],
     minimum_interval_seconds=INTERVAL_SECONDS,
     default_status=dg.DefaultSensorStatus.RUNNING,
@@ -66,10 +69,11 @@ def embedding_sensor(context: dg.SensorEvaluationContext, platform: PlatformReso
 
 
 def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[DueRun]:
-    """List the source, add partitions, and return ingest runs for what is not in flight."""
+    """Look at hinted keys, list on, add partitions, and return ingest runs for what is not in flight."""
     report_dead_runs(instance, platform.database)
     settings = platform.settings
-    discover(platform.database, platform.source, settings.source)
+    resolve_hints(platform.database, platform.source, HINTS_SECONDS)
+    continue_discovery(platform.database, platform.source, settings.source, LISTING_SECONDS)
     keys = _pending(platform)
     add_documents(instance, keys)
     documents = instance.get_dynamic_partitions("documents")
