@@ -10,7 +10,7 @@ from psycopg.rows import DictRow
 from psycopg.types.json import Jsonb
 
 from ingest_assets.database import Connection, copy, run
-from ingest_assets.records import Chunk, Extracted, SourceContent
+from ingest_assets.records import Chunk, Extracted, Heading, Page, SourceContent
 
 CHUNK_TYPES = ("uuid", "int4", "text", "bytea", "int4", "int4", "int4", "int4", "int4", "text[]")
 
@@ -69,3 +69,13 @@ def extracted_columns(content: SourceContent, extracted: Extracted) -> dict[str,
         "metadata": Jsonb({**extracted.properties, **content.metadata}),
         "object_metadata": Jsonb(dict(content.metadata)),
     }
+
+
+def stored_text(item: DictRow) -> Extracted:
+    """Return what was read in a document earlier, as far as the chunker looks at it."""
+    return Extracted(
+        text=item["text"],
+        media_type=item["media_type"],
+        pages=tuple(Page(*page) for page in item["pages"]),
+        headings=tuple(Heading(*heading) for heading in item["headings"]),
+    )

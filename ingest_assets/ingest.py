@@ -22,7 +22,8 @@ from ingest_assets.errors import DocumentRejected, DocumentUnreadable, IngestErr
 from ingest_assets.extract import extractor_version
 from ingest_assets.extract.pool import Workers
 from ingest_assets.identity import chunk_ids, key_of
-from ingest_assets.recording import DocumentOutcome, Recorder
+from ingest_assets.outcomes import DocumentOutcome, superseded
+from ingest_assets.recording import Recorder
 from ingest_assets.records import Chunk, Extracted, SourceContent
 from ingest_assets.settings import Settings
 from ingest_assets.source import Source
@@ -56,7 +57,7 @@ def ingest_documents(
             if document is None or document["status"] == "deleted":
                 yield DocumentOutcome(key, "unknown", detail="no such document; it was deleted, or never listed")
                 continue
-            if not ingestion.is_current(document):
+            if not (ingestion.is_current(document) or is_rechunkable(document, settings)):
                 workers.warm()
             fetched = ingestion.begin(document)
             if isinstance(fetched, DocumentOutcome):
@@ -106,8 +107,10 @@ class _Ingestion:
             return self.recorder.put_off(document, DocumentUnreadable(Reason.CORRUPT, detail))
 
     def _begin(self, document: DictRow) -> Fetched | DocumentOutcome:
+        if is_rechunkable(document, self.settings):
+            return self._rechunk(document)
         try:
-            content = self._fetch(document)
+            content = fetch(self.source, self.settings, document)
         except DocumentUnreadable as error:
             return self.recorder.put_off(document, error)
         except DocumentRejected as error:
@@ -120,24 +123,48 @@ class _Ingestion:
             return self.recorder.confirm(fetched)
         return fetched
 
+    def _rechunk(self, document: DictRow) -> DocumentOutcome:
+        text = self.recorder.stored_text(document)
+        if text is None:
+            return superseded(document)
+        return self.recorder.rechunk(document, text, identified(document["document_id"], text, self.settings))
+
     def _conclude(self, fetched: Fetched, finding: Extracted | DocumentRejected) -> DocumentOutcome:
         if isinstance(finding, DocumentRejected):
             return self.recorder.reject(fetched.document, fetched, "extract", finding)
-        chunks = _identified(fetched.document["document_id"], finding, self.settings)
+        chunks = identified(fetched.document["document_id"], finding, self.settings)
         if not chunks:
             empty = DocumentRejected(Reason.EMPTY_DOCUMENT, "The text has no visible character.")
             return self.recorder.reject(fetched.document, fetched, "chunk", empty)
         return self.recorder.accept(fetched, finding, chunks)
 
-    def _fetch(self, document: DictRow) -> SourceContent:
-        key = key_of(self.source.url, document["source_uri"])
-        if key is None:
-            raise DocumentUnreadable(Reason.NOT_FOUND, "It belongs to a source that is no longer configured.")
-        limits = self.settings.extract
-        return self.source.read(key, max(limits.max_bytes, limits.max_text_bytes))
+
+def is_rechunkable(document: DictRow, settings: Settings) -> bool:
+    """Tell whether a document only waits for another chunker: its text is stored, and its object is as it was read."""
+    return bool(
+        document["status"] == "accepted"
+        and document["is_intact"]
+        and document["is_as_read"]
+        and document["extractor_version"] == extractor_version(settings.extract)
+        and document["chunker_version"] != chunker_version(settings.chunker)
+    )
 
 
-def _identified(document_id: UUID, extracted: Extracted, settings: Settings) -> list[Chunk]:
+def fetch(source: Source, settings: Settings, document: DictRow) -> SourceContent:
+    """Read a document's object.
+
+    Raises:
+        DocumentUnreadable: it cannot be read now.
+        DocumentRejected: it will never be read in this state.
+    """
+    key = key_of(source.url, document["source_uri"])
+    if key is None:
+        raise DocumentUnreadable(Reason.NOT_FOUND, "It belongs to a source that is no longer configured.")
+    return source.read(key, max(settings.extract.max_bytes, settings.extract.max_text_bytes))
+
+
+def identified(document_id: UUID, extracted: Extracted, settings: Settings) -> list[Chunk]:
+    """Cut what was read in a document into its chunks."""
     spans = chunk(extracted, settings.chunker)
     ids = chunk_ids(document_id, [span.text for span in spans])
     return [Chunk(chunk_id, digest, span) for (chunk_id, digest), span in zip(ids, spans, strict=True)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 class Progress:
     """How far one stage of one run is."""
 
-    stage: str  # ingest, embed, publish or delete
+    stage: str  # ingest, foresee, embed, publish or delete
     done: int
     total: int
     failed: int = 0

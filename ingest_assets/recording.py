@@ -1,59 +1,37 @@
 """What is decided on a document, written in one transaction each: accepted, confirmed, postponed or rejected.
 
-What does not belong here: reading, extracting and chunking (`ingest.py`), and how a read is spelled in columns
-(`document_rows.py`).
+What does not belong here: reading, extracting and chunking (`ingest.py`), how a read is spelled in columns
+(`document_rows.py`), and what a run says of a document (`outcomes.py`).
 A decision is fenced by compare and set on the row that the read began with: whoever read earlier never overwrites
 whoever decided meanwhile.
 """
 
 import hashlib
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from psycopg.rows import DictRow
 
 from ingest_assets.chunk import chunker_version
 from ingest_assets.database import Connection, Database, row, rows, run
-from ingest_assets.document_rows import Fetched, extracted_columns, identity_columns, write_chunks
+from ingest_assets.document_rows import Fetched, extracted_columns, identity_columns, stored_text, write_chunks
 from ingest_assets.errors import DocumentRejected, DocumentUnreadable, Reason
 from ingest_assets.extract import extractor_version
+from ingest_assets.outcomes import (
+    STAGES,
+    DocumentOutcome,
+    Stage,
+    accepted_outcome,
+    outcome_of,
+    superseded,
+    unchanged_outcome,
+)
 from ingest_assets.records import Chunk, Extracted
 from ingest_assets.settings import Settings
 
-Result = Literal["accepted", "unchanged", "rejected", "postponed", "missing", "superseded", "unknown"]
-Stage = Literal["fetch", "extract", "chunk"]
-
-STAGES: tuple[Stage, ...] = ("fetch", "extract", "chunk")
 FETCH_ATTEMPTS = 3
 FIRST_DELAY_SECONDS = 60.0  # doubles with each attempt
 LONGEST_DELAY_SECONDS = 3600.0
-PREVIEW_CHARACTERS = 200
-SUPERSEDED = "another run decided on this document meanwhile"
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentOutcome:
-    """What became of one document in this run."""
-
-    partition_key: str
-    result: Result
-    source_key: str = ""
-    source_uri: str = ""
-    generation: int = 0
-    chunks: int = 0
-    tokens: int = 0
-    characters: int = 0
-    media_type: str = ""
-    preview: str = ""
-    stage: Stage | None = None  # of a rejection
-    reason: Reason | None = None
-    detail: str = ""
-    warnings: tuple[str, ...] = field(default=())
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the document's partition may be called materialized."""
-        return self.result in ("accepted", "unchanged", "superseded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +45,7 @@ class Recorder:
     def accept(self, fetched: Fetched, extracted: Extracted, chunks: list[Chunk]) -> DocumentOutcome:
         """Record a document's text and chunks; another sequence of chunks is a new generation."""
         document = fetched.document
-        with self.database.connection() as connection:
-            current = rows(connection, "current_chunk_ids", document_id=document["document_id"])
-        # Only another sequence of chunks is a new generation: headings may move cuts while the text stays the same.
-        is_same = [item["chunk_id"] for item in current] == [item.chunk_id for item in chunks]
-        generation = document["generation"] + (0 if is_same else 1)
+        generation = self._generation(document, chunks)
 
         def record(connection: Connection) -> bool:
             if not _is_unchanged(connection, document):
@@ -103,18 +77,40 @@ class Recorder:
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail=SUPERSEDED)
-        return _outcome(
-            document,
-            "accepted",
-            generation=generation,
-            chunks=len(chunks),
-            tokens=sum(item.span.token_count for item in chunks),
-            characters=len(extracted.text),
-            media_type=extracted.media_type,
-            preview=" ".join(extracted.text[: PREVIEW_CHARACTERS * 2].split())[:PREVIEW_CHARACTERS],
-            warnings=tuple(warning.code for warning in extracted.warnings),
-        )
+            return superseded(document)
+        return accepted_outcome(document, generation, extracted, chunks)
+
+    def stored_text(self, document: DictRow) -> Extracted | None:
+        """Return what was read in a document earlier; None where somebody decided on it meanwhile."""
+        with self.database.connection() as connection:
+            found = row(connection, "select_stored_text", **_fence(document))
+        return None if found is None else stored_text(found)
+
+    def rechunk(self, document: DictRow, text: Extracted, chunks: list[Chunk]) -> DocumentOutcome:
+        """Record other chunks of the text that is stored; what was decided about its object stays."""
+        generation = self._generation(document, chunks)
+
+        def record(connection: Connection) -> bool:
+            if not _is_unchanged(connection, document):
+                return False
+            write_chunks(connection, document, generation, chunks)
+            changed = {"document_id": document["document_id"], "new_generation": generation}
+            version = chunker_version(self.settings.chunker)
+            run(connection, "rechunk_document", chunker_version=version, **changed)
+            run(connection, "close_superseded_letters", **changed)
+            return True
+
+        if not self.database.transact(record, is_derived=True):
+            return superseded(document)
+        return accepted_outcome(document, generation, text, chunks)
+
+    def _generation(self, document: DictRow, chunks: list[Chunk]) -> int:
+        """Return the generation of these chunks: only another sequence is a new one."""
+        with self.database.connection() as connection:
+            current = rows(connection, "current_chunk_ids", document_id=document["document_id"])
+        # Headings may move cuts while the text stays the same.
+        is_same = [item["chunk_id"] for item in current] == [item.chunk_id for item in chunks]
+        return int(document["generation"]) + (0 if is_same else 1)
 
     def confirm(self, fetched: Fetched) -> DocumentOutcome:
         """Record that a document's bytes are those that are known."""
@@ -129,26 +125,17 @@ class Recorder:
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail=SUPERSEDED)
+            return superseded(document)
         with self.database.connection() as connection:
             chunks = rows(connection, "current_chunks", document_id=document["document_id"])
-        return _outcome(
-            document,
-            "unchanged",
-            generation=document["generation"],
-            chunks=len(chunks),
-            tokens=sum(item["token_count"] for item in chunks),
-            characters=max((item["char_end"] for item in chunks), default=0),
-            media_type=document["media_type"],
-            preview=" ".join(chunks[0]["text"].split())[:PREVIEW_CHARACTERS] if chunks else "",
-        )
+        return unchanged_outcome(document, chunks)
 
     def put_off(self, document: DictRow, error: DocumentUnreadable) -> DocumentOutcome:
         """Record that a document cannot be read now: it is read again later, and given up after three attempts."""
         if error.reason is Reason.NOT_FOUND:
             with self.database.connection() as connection:
                 run(connection, "note_missing", document_id=document["document_id"])
-            return _outcome(document, "missing", reason=error.reason, detail=error.detail)
+            return outcome_of(document, "missing", reason=error.reason, detail=error.detail)
         if document["attempts"] + 1 >= FETCH_ATTEMPTS:
             return self.reject(document, None, "fetch", error)
 
@@ -166,8 +153,8 @@ class Recorder:
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail=SUPERSEDED)
-        return _outcome(document, "postponed", stage="fetch", reason=error.reason, detail=error.detail)
+            return superseded(document)
+        return outcome_of(document, "postponed", stage="fetch", reason=error.reason, detail=error.detail)
 
     def reject(
         self,
@@ -208,8 +195,8 @@ class Recorder:
             return True
 
         if not self.database.transact(record, is_derived=True):
-            return _outcome(document, "superseded", detail=SUPERSEDED)
-        return _outcome(document, "rejected", stage=stage, reason=error.reason, detail=error.detail)
+            return superseded(document)
+        return outcome_of(document, "rejected", stage=stage, reason=error.reason, detail=error.detail)
 
 
 def retry_delay_seconds(attempts: int) -> float:
@@ -219,10 +206,8 @@ def retry_delay_seconds(attempts: int) -> float:
 
 def _is_unchanged(connection: Connection, document: DictRow) -> bool:
     """Lock the document; False where somebody decided on it since this read began."""
-    fence = {name: document[name] for name in ("document_id", "generation", "updated_at")}
-    return row(connection, "lock_document", **fence) is not None
+    return row(connection, "lock_document", **_fence(document)) is not None
 
 
-def _outcome(document: DictRow, result: Result, **details: Any) -> DocumentOutcome:
-    names = {name: document[name] for name in ("partition_key", "source_key", "source_uri")}
-    return DocumentOutcome(result=result, **names, **details)
+def _fence(document: DictRow) -> dict[str, Any]:
+    return {name: document[name] for name in ("document_id", "generation", "updated_at")}

@@ -17,7 +17,7 @@ from ingest_assets.extract import extractor_version
 from ingest_assets.ingest import ingest_documents
 from ingest_assets.leases import lease
 from ingest_assets.models import declare_models
-from ingest_assets.recording import DocumentOutcome
+from ingest_assets.outcomes import DocumentOutcome
 from ingest_assets.settings import LOCAL_MODEL, ExtractSettings, ModelSettings, Settings, SourceSettings
 from ingest_assets.source import Source
 

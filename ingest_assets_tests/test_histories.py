@@ -24,8 +24,8 @@ from ingest_assets.database import Database
 from ingest_assets.discovery import continue_discovery
 from ingest_assets.hints import receive_hints, resolve_hints
 from ingest_assets.ingest import ingest_documents
+from ingest_assets.outcomes import DocumentOutcome
 from ingest_assets.receipts import prove_deletion
-from ingest_assets.recording import DocumentOutcome
 from ingest_assets.settings import ModelSettings
 from ingest_assets.source.queue import EventQueue
 from ingest_assets.verdicts import CheckContext

@@ -59,6 +59,7 @@ def test_every_statement_prepares_against_the_migrated_schema(declared: Database
             "create_chunk_staging",
             "create_vector_staging",
             "create_publication_staging",
+            "create_change_staging",
         ):
             connection.execute(statement(staging))
         identifiers |= {"rebuilt": model.rebuilt, "table_name": sql.Identifier("index_999")}

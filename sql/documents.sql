@@ -8,7 +8,9 @@ WHERE status <> 'deleted' AND missing_since IS NULL AND (
     OR (retry_after IS NULL
         AND (seen_etag, seen_size_bytes, seen_last_modified) IS DISTINCT FROM (etag, size_bytes, last_modified))
     OR (retry_after IS NULL AND extractor_version IS DISTINCT FROM %(extractor_version)s)
-    OR (status = 'accepted' AND chunker_version IS DISTINCT FROM %(chunker_version)s))
+    OR (status = 'accepted' AND chunker_version IS DISTINCT FROM %(chunker_version)s
+        AND (retry_after IS NULL
+             OR (seen_etag, seen_size_bytes, seen_last_modified) IS NOT DISTINCT FROM (etag, size_bytes, last_modified))))
 ORDER BY first_seen_at, partition_key
 
 -- name: missing_documents
@@ -19,14 +21,22 @@ WHERE status <> 'deleted' AND deletion = 'allowed' AND missing_since <= now() - 
 ORDER BY partition_key
 
 -- name: select_documents
--- The rows of some partition keys, without their text; `is_intact` where text, chunks and hashes agree.
+-- The rows of some partition keys, without their text; `is_intact` where text, chunks and hashes agree, `is_as_read` where
+-- the last listing saw the object as it was read.
 SELECT d.document_id, d.source_uri, d.source_key, d.partition_key, d.status, d.generation, d.updated_at, d.attempts,
     d.content_sha256, d.text_sha256, d.extractor_version, d.chunker_version, d.media_type, d.object_metadata,
     clock_timestamp() AS read_at,
+    d.missing_since IS NULL AND (d.seen_etag, d.seen_size_bytes, d.seen_last_modified)
+        IS NOT DISTINCT FROM (d.etag, d.size_bytes, d.last_modified) AS is_as_read,
     d.chunked_text_sha256 = sha256(convert_to(d.text, 'UTF8')) AND coalesce((
         SELECT bool_and(c.text_sha256 = sha256(convert_to(c.text, 'UTF8'))) FROM ingest.chunks c
         WHERE c.document_id = d.document_id AND c.generation = d.generation), false) AS is_intact
 FROM ingest.documents d WHERE d.partition_key = ANY (%(partition_keys)s)
+
+-- name: select_stored_text
+-- What was read in one document; one row while nobody decided since.
+SELECT text, media_type, pages, headings FROM ingest.documents
+WHERE document_id = %(document_id)s AND generation = %(generation)s AND updated_at = %(updated_at)s
 
 -- name: lock_document
 -- Lock one document for a decision; one row while nobody decided since the read, none otherwise.
@@ -51,6 +61,12 @@ UPDATE ingest.documents SET
     object_metadata = %(object_metadata)s,
     generation = %(new_generation)s, status = 'accepted', attempts = 0, retry_after = NULL,
     unreadable_reason = NULL, unreadable_detail = NULL, missing_since = NULL, deletion = NULL, updated_at = clock_timestamp()
+WHERE document_id = %(document_id)s
+
+-- name: rechunk_document
+-- Record that the stored text was chunked anew; the generation grows when the chunk set is a new one.
+UPDATE ingest.documents SET chunked_text_sha256 = text_sha256, chunker_version = %(chunker_version)s,
+    generation = %(new_generation)s, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 
 -- name: confirm_document

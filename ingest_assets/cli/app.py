@@ -4,16 +4,28 @@ What does not belong here: how things are printed (`output.py`).
 """
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ingest_assets.cli import alerts, backfill, db, dead_letters, dev, messages, models, rebuild, receipt, run, search
+from ingest_assets.cli import (
+    alerts,
+    backfill,
+    db,
+    dead_letters,
+    dev,
+    messages,
+    models,
+    plan,
+    rebuild,
+    receipt,
+    run,
+    search,
+)
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, leave, pages_named, print_json, print_table
-from ingest_assets.errors import DocumentRejected, IngestError, Refused
+from ingest_assets.errors import DocumentRejected, IngestError
 from ingest_assets.settings import CONFIG_VARIABLE
 
 app = typer.Typer(
@@ -32,6 +44,7 @@ app.add_typer(models.app, name="models")
 app.command(name="run", epilog=run.EXAMPLES)(run.run)
 app.command(name="backfill", epilog=backfill.EXAMPLES)(backfill.backfill)
 app.command(name="dev", epilog=dev.EXAMPLES)(dev.dev)
+app.command(name="plan", epilog=plan.EXAMPLES)(plan.plan)
 app.command(name="rebuild-index", epilog=rebuild.EXAMPLES)(rebuild.rebuild)
 app.command(name="receipt", epilog=receipt.EXAMPLES)(receipt.receipt)
 app.command(name="search", epilog=search.EXAMPLES)(search.search)
@@ -107,35 +120,6 @@ def extract(file: Annotated[Path, typer.Argument(help="A file on this machine.")
         _print_shown(found)
         took = ", ".join(f"{stage} {value:.3f}" for stage, value in found["seconds"].items())
         console.print(f"\n{'seconds':>12}  {took}", highlight=False)
-
-
-@app.command(epilog="Examples: `ingest-assets plan` · `ingest-assets plan --model openai-small-512-v1 --json`")
-def plan(
-    model: Annotated[str | None, typer.Option(help="Embedding model version; default: the served one.")] = None,
-    as_json: JSON = False,
-) -> None:
-    """Show texts, tokens, cost and minutes before anything is spent."""
-    from ingest_assets.models import declare_models, lane_of, served_model
-    from ingest_assets.planning import plan_all
-
-    with platform_or_leave(as_json=as_json) as platform:
-        models = declare_models(platform.database, platform.settings.models)
-        served = served_model(models)
-        version = model or (served.version if served else platform.settings.models[0].version)
-        declared = next((item for item in platform.settings.models if item.version == version), None)
-        if declared is None:
-            leave(Refused(f"The version {version} is not declared in the settings."), as_json=as_json)
-        found = plan_all(platform.database, declared, lane_of(version, models))
-    if as_json:
-        print_json(asdict(found))
-        return
-    cost = "no price set" if found.cost is None else f"{found.cost:.4f}"
-    minutes = "no rate set" if found.minutes is None else f"{found.minutes:.1f}"
-    print_table(
-        f"Plan for {found.model}",
-        ("texts to send", "texts reused", "tokens", "cost", "minutes"),
-        [(found.units, found.reused, found.tokens, cost, minutes)],
-    )
 
 
 @app.command(epilog="Examples: `ingest-assets verify` · `ingest-assets verify --json`")

@@ -26,7 +26,12 @@ errors = Console(stderr=True, soft_wrap=True)
 
 ENVIRONMENT = 2
 REFUSED = 1
-STAGES = {"ingest": "reading documents", "embed": "embedding texts", "delete": "deleting documents"}
+STAGES = {
+    "ingest": "reading documents",
+    "foresee": "foreseeing changes",
+    "embed": "embedding texts",
+    "delete": "deleting documents",
+}
 
 
 def print_json(value: Any) -> None:

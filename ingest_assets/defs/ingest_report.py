@@ -16,9 +16,9 @@ from ingest_assets.defs.keys import (
 from ingest_assets.defs.partition_metadata import document_metadata, gone_metadata, rejection_metadata
 from ingest_assets.defs.report import named, reported, warn_of_gone
 from ingest_assets.ingest import ingest_documents
+from ingest_assets.outcomes import DocumentOutcome
 from ingest_assets.platform import Platform
 from ingest_assets.progress import Progress, report
-from ingest_assets.recording import DocumentOutcome
 
 DOCUMENTS_PER_RECORD = 100  # what a killed run has done stays marked as done, but for the last so many
 

@@ -11,8 +11,8 @@ from urllib.parse import quote, unquote
 import dagster as dg
 from psycopg.rows import DictRow
 
+from ingest_assets.outcomes import DocumentOutcome
 from ingest_assets.publish import Publication
-from ingest_assets.recording import DocumentOutcome
 
 SHOWN = 5  # different details
 
