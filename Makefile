@@ -66,6 +66,8 @@ bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/bookkeeping.py --write
 	@$(BIN)/python benchmarks/checks.py --write
 	@$(BIN)/python benchmarks/daemon.py --write
+	@$(BIN)/python benchmarks/discovery.py --write
+	@$(BIN)/python benchmarks/upload.py --write
 	@$(BIN)/python benchmarks/extraction_isolation.py --write
 	@$(BIN)/python benchmarks/embedding.py --write
 	@$(BIN)/python benchmarks/extraction.py --write

@@ -47,6 +47,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def started(config: Path) -> "subprocess.Popen[bytes]":
+    """Start `dev`; what it says goes into a file beside the settings, for nobody reads a pipe."""
+    with config.with_name("dev.log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "ingest_assets", "--config", str(config), "dev", "--port", str(free_port())],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def ended(dev: "subprocess.Popen[bytes]") -> None:
+    """End it as Ctrl-C does."""
+    os.kill(dev.pid, signal.SIGINT)
+    dev.wait(timeout=120)
+
+
 def measured(folder: Path, documents: int) -> dict[str, Any]:
     """Return the figures of one deployment in an empty folder."""
     inbox, config = folder / "inbox", folder / "ingest.toml"
@@ -55,14 +72,8 @@ def measured(folder: Path, documents: int) -> dict[str, Any]:
     for number in range(documents):
         text = f"Note {number}. The pump of station {number % 97} was inspected on day {number}.\n\n"
         (inbox / f"{number:05}.md").write_text(text * 3)
-    log = (folder / "dev.log").open("w")
     began = time.monotonic()
-    dev = subprocess.Popen(
-        [sys.executable, "-m", "ingest_assets", "--config", str(config), "dev", "--port", str(free_port())],
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
+    dev = started(config)
     try:
         with database_urls(load_settings(config)) as urls:
             while served(urls.ingest) < documents:
@@ -76,9 +87,7 @@ def measured(folder: Path, documents: int) -> dict[str, Any]:
             found = time.monotonic() - dropped
             return {"loaded": loaded, "found": found, **of_dagster(urls.dagster)}
     finally:
-        os.kill(dev.pid, signal.SIGINT)
-        dev.wait(timeout=120)
-        log.close()
+        ended(dev)
 
 
 def served(url: str) -> int:

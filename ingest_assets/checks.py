@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg.rows import DictRow
 
-from ingest_assets.database import Connection, one, row, rows, run
+from ingest_assets.database import Connection, row, rows, run
 from ingest_assets.discovery import staged_listing
 from ingest_assets.models import ModelVersion, live_models
 from ingest_assets.verdicts import Check, CheckContext, Finding, Verdict
@@ -24,14 +24,14 @@ def run_checks(context: CheckContext) -> list[Verdict]:
 def _source_reconciliation(context: CheckContext) -> Finding:
     offenders, counts = _listed_now(context) if context.lists_source else _listed_last(context)
     with context.database.connection() as connection:
-        withheld = one(connection, "count_withheld")["documents"]
-    if withheld:
-        offenders.append({"document": "", "problem": f"{withheld} deletions are withheld until they are approved"})
+        withheld = rows(connection, "withheld_documents")
+    problem = "gone, and its deletion is withheld until somebody approves it"
+    offenders += [{"document": item["source_key"], "problem": problem} for item in withheld]
     return Finding(
         offenders,
         good="The documents are those of the source.",
         bad=f"{len(offenders)} differences between the source and the documents.",
-        counts=counts,
+        counts={**counts, "deletions withheld": len(withheld)},
     )
 
 

@@ -165,7 +165,9 @@ def test_withheld_deletions_can_be_approved_in_the_ui(deployment: Deployment, mo
         path.unlink()
     [failed] = [item for item in deployment.json("run", code=1)["checks"] if not item["passed"]]
     assert failed["check"] == "source_reconciliation"
-    assert failed["metadata"]["sample"][-1]["problem"] == "12 deletions are withheld until they are approved"
+    withheld = {item["document"]: item["problem"] for item in failed["metadata"]["sample"]}
+    assert set(withheld) == {path.name for path in gone}
+    assert set(withheld.values()) == {"gone, and its deletion is withheld until somebody approves it"}
     assert "approve_withheld: true" in failed["metadata"]["remedy"]
     assert deployment.json("status", gone[0].name)["deletion"] == "withheld"
 

@@ -4,13 +4,19 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
 from ingest_assets_tests.fixtures_deployment import Deployment
+from ingest_assets_tests.fixtures_s3 import TestQueue, notification
+from ingest_assets_tests.places import BucketPlace
 from ingest_assets_tests.running_dev import running_dev, wait_for
 from ingest_assets_tests.texts import paragraphs
+
+if TYPE_CHECKING:
+    from mypy_boto3_s3 import S3Client
 
 SEARCHABLE_SECONDS = 60
 
@@ -37,6 +43,35 @@ def test_a_dropped_file_is_searchable_changes_and_disappears_while_dev_runs(depl
     assert dev.process.returncode == 0
     _, alive = psutil.wait_procs(group, timeout=10)
     assert alive == []
+
+
+@pytest.mark.daemon
+def test_events_alone_make_an_upload_searchable_and_a_deletion_felt(
+    deployment: Deployment, s3: "S3Client", moto_server: str, bucket: str, queue: TestQueue
+) -> None:
+    """The next listing would be tomorrow's; what no event tells of waits for it."""
+    deployment.configure(
+        f'[source]\nurl = "s3://{bucket}/"\nendpoint_url = "{moto_server}"\nqueue_url = "{queue.url}"\n'
+        "listing_interval_seconds = 86400\ndeletion_grace_seconds = 2\n"
+    )
+    place = BucketPlace(s3, bucket, "")
+    place.put("first.md", b"The first document is there before anything begins.")
+    deployment.command("run")
+
+    def found() -> set[str]:
+        return {hit["document"] for hit in deployment.json("search", "spare pumps on the shelf", "-k", "9")}
+
+    with running_dev(deployment):
+        place.put("untold.md", b"No event tells of this one.")
+        place.put("spare pumps.md", b"Three spare pumps stand on the shelf.")
+        queue.send(notification("spare+pumps.md", bucket=bucket))
+        wait_for(lambda: "spare pumps.md" in found(), SEARCHABLE_SECONDS, "the upload in search")
+        assert found() == {"first.md", "spare pumps.md"}
+        place.remove("spare pumps.md")
+        queue.send(notification("spare+pumps.md", bucket=bucket, name="ObjectRemoved:Delete"))
+        # A deletion brings the next listing forward, which finds the other document too.
+        wait_for(lambda: found() == {"first.md", "untold.md"}, SEARCHABLE_SECONDS, "the deletion in search")
+    assert queue.waiting() == 0
 
 
 def test_a_taken_port_is_said_before_anything_starts(deployment: Deployment) -> None:

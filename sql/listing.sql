@@ -136,6 +136,11 @@ RETURNING partition_key
 SELECT count(*) AS documents FROM ingest.documents
 WHERE status <> 'deleted' AND missing_since IS NOT NULL AND deletion = 'withheld'
 
+-- name: withheld_documents
+-- Documents whose deletion waits for somebody's approval.
+SELECT source_key FROM ingest.documents
+WHERE status <> 'deleted' AND missing_since IS NOT NULL AND deletion = 'withheld' ORDER BY source_key
+
 -- name: record_listing
 -- Keep what a complete listing found.
 INSERT INTO ingest.source_listings (source_url, started_at, objects, added, changed, missing)
