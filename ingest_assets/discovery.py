@@ -184,12 +184,13 @@ def _conclude(
         last = row(connection, "last_listing")
         run(connection, "mark_missing", started_at=progress["started_at"])
         standing = one(connection, "count_standing")
+        # What another source brings says nothing about what is gone from this one.
         is_other_source = last is not None and last["source_url"] != source.url
+        by_hints = last["added_by_hints"] if last is not None else 0
         is_suspicious = is_shrink_suspicious(
             documents=progress["documents_before"],
             vanished=standing["unjudged"],
-            # What another source brings says nothing about what is gone from this one.
-            added=0 if is_other_source else progress["added"],
+            added=0 if is_other_source else progress["added"] + by_hints,
             fraction=settings.deletion_guard_fraction,
         )
         run(connection, "judge_deletions", deletion="withheld" if is_suspicious else "allowed")

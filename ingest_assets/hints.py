@@ -157,7 +157,8 @@ def _answer(
 ) -> None:
     ids = [hint["document_id"] for hint in hints]
     stage(connection, (state for state in states if isinstance(state, SourceObject)))
-    one(connection, "merge_listing", seen_at=seen_at)
+    merged = one(connection, "merge_listing", seen_at=seen_at)
+    run(connection, "count_hinted_additions", added=merged["added"])
     gone = [hint for hint, state in zip(ids, states, strict=True) if state == "gone"]
     run(connection, "note_gone", document_ids=gone, seen_at=seen_at)
     run(connection, "hasten_documents", document_ids=ids)

@@ -291,6 +291,29 @@ def test_a_mass_deletion_told_by_events_is_withheld_too(
     assert pipeline.delete() == []
 
 
+def test_a_mass_rename_told_by_events_is_no_shrink(
+    database: Database, s3: "S3Client", bucket: str, queue: TestQueue
+) -> None:
+    """The new names were known before the listing that misses the old ones; they count all the same, and once."""
+    place = BucketPlace(s3, bucket, "")
+    pipeline = Pipeline(database, place.open())
+    for number in range(15):
+        place.put(f"{number}.txt", f"text of document {number}".encode())
+    pipeline.run()
+    for number in range(15):
+        place.put(f"new {number}.txt", f"text of document {number}".encode())
+        queue.send(notification(f"new+{number}.txt", bucket=bucket))
+    receive(database, place, queue)
+    resolve_hints(database, place.open(), 60)
+    for number in range(15):
+        place.remove(f"{number}.txt")
+    found = pipeline.discover()
+    assert (found.missing, found.deletions_withheld) == (15, 0)
+    for number in range(15):
+        place.remove(f"new {number}.txt")
+    assert pipeline.discover().deletions_withheld == 15
+
+
 def test_a_restored_object_is_read_at_once(database: Database, failing_store: FailingStore) -> None:
     """Its state has not changed, so nothing but the event says that reading it may succeed now."""
     place = BucketPlace(make_client(failing_store.endpoint_url), "docs", "")

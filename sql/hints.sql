@@ -17,6 +17,11 @@ SELECT document_id, source_uri, hinted_at FROM ingest.source_hints ORDER BY hint
 -- One row: keys that may have changed and were not looked at yet.
 SELECT count(*) AS hints FROM ingest.source_hints
 
+-- name: count_hinted_additions
+-- Remember with the last complete listing how many documents events have added since.
+UPDATE ingest.source_listings SET added_by_hints = added_by_hints + %(added)s
+WHERE listing_id = (SELECT max(listing_id) FROM ingest.source_listings)
+
 -- name: delete_hints
 -- These were looked at; one that came again meanwhile stays.
 DELETE FROM ingest.source_hints h

@@ -153,7 +153,7 @@ WHERE finished_at < now() - interval '1 day' AND listing_id < (SELECT max(listin
 
 -- name: last_listing
 -- The last complete listing: one row or none.
-SELECT source_url, started_at, objects, missing
+SELECT source_url, started_at, objects, missing, added_by_hints
 FROM ingest.source_listings ORDER BY listing_id DESC LIMIT 1
 
 -- name: unknown_objects
