@@ -13,6 +13,7 @@ from psycopg.rows import DictRow
 
 from ingest_assets.database import Connection, Database, rows, run
 from ingest_assets.leases import LEASE_SECONDS
+from ingest_assets.models import require_live
 from ingest_assets.records import Unit
 
 PAGE_UNITS = 16_384  # distinct texts of the queue read at once, without their words: about 8 MiB
@@ -43,6 +44,7 @@ class Claims:
 
     def reuse(self, connection: Connection, texts: Sequence[bytes] | None = None) -> set[bytes]:
         """Copy vectors that queued texts have at this version (None: all texts); returns the texts."""
+        require_live(connection, self._queue["version"])
         found = rows(
             connection,
             "copy_vectors",
@@ -66,6 +68,7 @@ class Claims:
         version = self._queue["version"]
 
         def work(connection: Connection) -> list[DictRow]:
+            require_live(connection, version)
             claimed = rows(
                 connection,
                 "claim_texts",

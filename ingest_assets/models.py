@@ -5,7 +5,7 @@ What does not belong here: calling a model (`embed/`), and switching readers fro
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 from psycopg import sql
@@ -62,7 +62,7 @@ class ModelVersion:
         return sql.Identifier(*self.rebuilt_name.split("."))
 
     @property
-    def embedding_type(self) -> str:
+    def embedding_type(self) -> Literal["vector", "halfvec"]:
         """Column type of the retrieval index."""
         return "vector" if self.dimensions <= VECTOR_LIMIT else "halfvec"
 
@@ -98,6 +98,19 @@ def indexed_models(connection: Connection) -> list[ModelVersion]:
 def live_models(database: Database) -> list[ModelVersion]:
     """Return the versions that are not retired, oldest first."""
     return [model for model in all_models(database) if model.status != "retired"]
+
+
+def require_live(connection: Connection, version: str) -> None:
+    """Hold a version as it is until the end of this transaction, which writes at it.
+
+    Raises:
+        Refused: it was retired meanwhile.
+    """
+    if row(connection, "lock_live_model", version=version) is None:
+        raise Refused(
+            f"The version {version} was retired while this run embedded it; nothing more is sent or written at it. "
+            "Take it out of the settings."
+        )
 
 
 def served_model(models: Sequence[ModelVersion]) -> ModelVersion | None:
@@ -146,7 +159,7 @@ def create_serving_table(connection: Connection, model: ModelVersion, table_name
     names: dict[str, sql.Composable] = {
         "serving": sql.Identifier(*table_name.split(".")),
         "dimensions": sql.Literal(model.dimensions),
-        "embedding_type": sql.SQL("vector" if model.embedding_type == "vector" else "halfvec"),
+        "embedding_type": sql.SQL(model.embedding_type),
     }
     run(connection, "create_serving_table", names)
     run(connection, "compress_serving_texts", serving=table_name)

@@ -12,6 +12,7 @@ from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_d
 from ingest_assets.database import Connection, Database, one, row, rows, run
 from ingest_assets.errors import Refused
 from ingest_assets.models import ModelVersion, create_serving_table, ensure_ann_index
+from ingest_assets.queries import statement
 
 PATIENCE_SECONDS = 30.0  # for readers that hold the table that is to be replaced
 
@@ -49,14 +50,27 @@ def rebuild_index(database: Database, model: ModelVersion) -> Rebuilt:
 
 def _build(database: Database, connection: Connection, model: ModelVersion) -> None:
     names = {"serving": model.rebuilt}
+    passages = {"query": _passages(model)}
     run(connection, "create_publication_staging")
     run(connection, "clear_publication_staging")
     with connection.transaction():
         run(connection, "drop_serving_table", names)  # of a rebuild that was broken off
         create_serving_table(connection, model, model.rebuilt_name)
         run(connection, "note_publications", version=model.version)
-        run(connection, "fill_serving_table", names, version=model.version, document_ids=None)
+        everything = {"version": model.version, "document_ids": None}
+        with (
+            database.connection() as other,
+            other.cursor().copy(statement("read_passages", **passages), everything) as found,
+            connection.cursor().copy(statement("load_passages", **names)) as loaded,
+        ):
+            for block in found:
+                loaded.write(block)
     ensure_ann_index(database, model, model.rebuilt_name)
+    run(connection, "analyze_serving_table", names)
+
+
+def _passages(model: ModelVersion) -> sql.Composed:
+    return statement("published_passages", embedding_type=sql.SQL(model.embedding_type))
 
 
 def _swap(connection: Connection, model: ModelVersion) -> Rebuilt:
@@ -85,7 +99,8 @@ def _swap_once(connection: Connection, model: ModelVersion) -> Rebuilt:
         rebuilt = {"serving": model.rebuilt}
         if changed:
             run(connection, "delete_serving_rows", rebuilt, document_ids=changed)
-            run(connection, "fill_serving_table", rebuilt, version=model.version, document_ids=changed)
+            rebuilt_from = {**rebuilt, "query": _passages(model)}
+            run(connection, "add_passages", rebuilt_from, version=model.version, document_ids=changed)
         [found] = rows(connection, "count_serving_rows", rebuilt)
         documents = one(connection, "count_publications", version=model.version)["documents"]
         run(connection, "drop_serving_table", {"serving": model.serving})

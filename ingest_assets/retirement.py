@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import psycopg
 from tenacity import RetryError, Retrying, retry_if_exception_type, stop_after_delay, wait_random
 
-from ingest_assets.database import Connection, Database, one, row, rows, run
+from ingest_assets.database import Connection, Database, row, rows, run
 from ingest_assets.errors import Refused
+from ingest_assets.leases import dead_runs
 from ingest_assets.models import ModelVersion, all_models
 
 PATIENCE_SECONDS = 30.0  # for readers that hold a table which is to be dropped
@@ -53,12 +54,13 @@ def _retirable(database: Database, version: str) -> ModelVersion:
             f"{version} serves readers; switch them first: `ingest-assets models activate` another version, or "
             "`ingest-assets models rollback`."
         )
+    dead = set(dead_runs(database))
     with database.connection() as connection:
-        claims = one(connection, "count_living_claims", version=version)["claims"]
-    if claims:
+        found = [item["run_id"] for item in rows(connection, "select_embedding_runs", version=version)]
+    if living := [run_id for run_id in found if run_id not in dead]:
         raise Refused(
-            f"A run is embedding {claims} texts at {version}; take it out of the settings, let the run end or cancel "
-            "it in the UI, then retire it again."
+            f"The run {living[0]} is embedding at {version}; take the version out of the settings, let the run end or "
+            "cancel it in the UI, then retire it again."
         )
     return models[version]
 

@@ -18,6 +18,7 @@ from ingest_assets.embed.engine import Unfinished
 from ingest_assets.embed.failures import RateLimited
 from ingest_assets.errors import DatabaseUnavailable, EmbeddingTransient, Reason, UnitRejected
 from ingest_assets.ledger import Ledger, UnitCounts
+from ingest_assets.models import require_live
 from ingest_assets.records import Unit
 
 MOST_FAILED_RUNS = 3  # runs in which a text gets no answer while others do; then it is given up on
@@ -53,6 +54,7 @@ class UnitWriter:
         tried = [unit.text_sha256 for unit in units if unit.failed_runs]
 
         def work(connection: Connection) -> tuple[UnitCounts, set[UUID], dict[str, int]]:
+            require_live(connection, self._version)
             embedded = self._write_vectors(connection, units, vectors) if units else 0
             documents = self._write_letters(connection, rejections)
             if tried or rejections:
@@ -115,6 +117,7 @@ class UnitWriter:
         failed = {key: error for key, error in unfinished.units.items() if not isinstance(error, RateLimited)}
 
         def work(connection: Connection) -> tuple[UnitCounts, set[UUID]]:
+            require_live(connection, self._version)
             counted = rows(
                 connection,
                 "note_attempts",

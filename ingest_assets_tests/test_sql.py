@@ -63,10 +63,16 @@ def test_every_statement_prepares_against_the_migrated_schema(declared: Database
         ):
             connection.execute(statement(staging))
         identifiers |= {"rebuilt": model.rebuilt, "table_name": sql.Identifier("index_999")}
+        identifiers |= {"query": statement("published_passages", **identifiers)}
         text = statement(name, **identifiers).as_string(connection)
         if re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", text):
             text = statement(name, **{**identifiers, "vectors": model.vectors}).as_string(connection)
             connection.execute(f"PREPARE probe AS {_prepared(text)}; DEALLOCATE probe".encode())
+        elif name in {"read_passages", "load_passages"}:
+            another = {"serving": sql.Identifier("serving", "index_999"), "query": sql.SQL("SELECT 1")}
+            connection.execute(statement("create_serving_table", **{**identifiers, **another}))
+            with connection.cursor().copy(statement(name, **another)) as passages:
+                assert name == "load_passages" or list(passages)
         elif text.startswith("COPY"):
             with connection.cursor().copy(text.encode()):
                 pass

@@ -5,10 +5,10 @@
 UPDATE ingest.embedding_models SET status = 'retired', retired_at = coalesce(retired_at, now())
 WHERE version = %(version)s AND status <> 'active' RETURNING version
 
--- name: count_living_claims
--- One row: texts that living runs are embedding at a version.
-SELECT count(*) AS claims FROM ingest.embedding_claims
-WHERE embedding_model_version = %(version)s AND expires_at >= now()
+-- name: select_embedding_runs
+-- Runs that embed at a version and hold a lease.
+SELECT r.run_id FROM ingest.embedding_runs r JOIN ingest.run_leases l USING (run_id)
+WHERE r.embedding_model_version = %(version)s AND r.finished_at IS NULL ORDER BY r.started_at
 
 -- name: close_retired_letters
 -- Nobody will try these units again.
