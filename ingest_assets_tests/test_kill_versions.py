@@ -5,7 +5,6 @@ Not here: death in the stages before (test_kill.py) and while a provider is paid
 
 import random
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -34,6 +33,12 @@ def edit(deployment: Deployment, edition: int) -> None:
 def active(deployment: Deployment) -> list[str]:
     """Return the versions that serve readers."""
     return [item["version"] for item in deployment.query("SELECT version FROM serving.active_model")]
+
+
+def number_of(deployment: Deployment, version: str) -> int:
+    """Return the number that names a version's tables."""
+    statement = "SELECT number FROM ingest.embedding_models WHERE version = %(version)s"
+    return int(deployment.query(statement, {"version": version})[0]["number"])
 
 
 def done(commands: Commands, *arguments: str) -> float:
@@ -72,9 +77,6 @@ def test_kill_9_while_a_version_changes_leaves_readers_whole_and_the_next_comman
     deployment.configure('[source]\nurl = "inbox"\n' + "".join(MODEL.format(*label) for label in labels))
     edit(deployment, 0)
     deployment.json("run")
-    number_of: Callable[[str], int] = lambda version: deployment.query(  # noqa: E731
-        "SELECT number FROM ingest.embedding_models WHERE version = %(version)s", {"version": version}
-    )[0]["number"]
     with forked_commands(deployment) as commands, reading(deployment.database_url, DOCUMENTS) as answers:
         span = done(commands, "models", "activate", "v64")
         for _ in range(deaths):
@@ -91,7 +93,7 @@ def test_kill_9_while_a_version_changes_leaves_readers_whole_and_the_next_comman
         assert deployment.query("SELECT FROM pg_class WHERE relname LIKE '%%_rebuilt'") == []
         span = done(commands, "models", "retire", "x0")
         for label, _ in labels[3:]:
-            number = number_of(label)
+            number = number_of(deployment, label)
             killed(commands, chance.uniform(0, span), "models", "retire", label)
             done(commands, "models", "retire", label)
             [left] = deployment.query(LEFT_OF, {"number": number})
