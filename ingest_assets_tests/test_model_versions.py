@@ -1,9 +1,16 @@
 """Another embedding model version: readers are switched when nothing is missing, and there is a way back."""
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
@@ -12,18 +19,84 @@ MODELS = [
     f'[[models]]\nversion = "v{size}"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = {size}\n'
     for size in (256, 64)
 ]
+DOCUMENTS = {f"{number}.md": f"# Note {number}\n\n" + paragraphs(number, 3) for number in range(3)}
 SOURCE = '[source]\nurl = "inbox"\ndeletion_grace_seconds = 2\n'
 
 
+@dataclass(frozen=True)
+class Kept:
+    """One deployment's states, as databases that are cloned for each test; the folder stays, for keys are of it."""
+
+    folder: Path
+    url: Callable[[str], str]  # of a database by name
+
+    def keep(self, deployment: Deployment, state: str) -> None:
+        """Keep a deployment's databases under the name of a state."""
+        self._clone(deployment.database_url, f"{state}_platform")
+        self._clone(deployment.dagster_url, f"{state}_dagster")
+
+    @contextmanager
+    def deployment(self, state: str) -> Iterator[Deployment]:
+        """Give a deployment in a state that was kept, and the documents as they were."""
+        names = [f"{state}_platform_now", f"{state}_dagster_now"]
+        for name in names:
+            self._clone(self.url(name.removesuffix("_now")), name)
+        now = Deployment(self.folder, *map(self.url, names))
+        now.configure(SOURCE + "".join(MODELS))
+        for path in now.inbox.iterdir():
+            if path.name not in DOCUMENTS:
+                path.unlink()
+        for key, content in DOCUMENTS.items():
+            if (now.inbox / key).read_bytes() != content.encode():
+                now.write(key, content)
+        yield now
+        for name in names:
+            self._execute("DROP DATABASE {} WITH (FORCE)", name)
+
+    def _clone(self, url: str, name: str) -> None:
+        original = conninfo_to_dict(url)["dbname"]
+        self._execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}::name::text", original)
+        self._execute("CREATE DATABASE {} TEMPLATE {}", name, str(original))
+
+    def _execute(self, statement: LiteralString, *names: Any) -> None:
+        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
+            is_value = "::name" in statement
+            parts = [sql.Literal(name) if is_value else sql.Identifier(name) for name in names]
+            connection.execute(sql.SQL(statement).format(*parts))
+
+
+@pytest.fixture(scope="module")
+def kept(
+    tmp_path_factory: pytest.TempPathFactory, postgres: Callable[[str], str], template: str, dagster_template: str
+) -> Kept:
+    """Run a deployment once with one version, and once with two: most tests begin where one of these ended."""
+    kept = Kept(tmp_path_factory.mktemp("versions"), postgres)
+    (kept.folder / "inbox").mkdir()
+    kept.keep(Deployment(kept.folder, postgres(template), postgres(dagster_template)), "first")
+    first = Deployment(kept.folder, postgres("first_platform"), postgres("first_dagster"))
+    first.configure(SOURCE + MODELS[0])
+    for key, content in DOCUMENTS.items():
+        first.write(key, content)
+    first.json("run")
+    kept.keep(first, "one")
+    first.configure(SOURCE + "".join(MODELS))
+    first.json("run")
+    kept.keep(first, "both")
+    return kept
+
+
 @pytest.fixture
-def two(deployment: Deployment) -> Deployment:
+def one(kept: Kept) -> Iterator[Deployment]:
     """A deployment that serves one version, and has declared another that nothing is embedded at."""
-    deployment.configure(SOURCE + MODELS[0])
-    for number in range(3):
-        deployment.write(f"{number}.md", f"# Note {number}\n\n" + paragraphs(number, 3))
-    deployment.json("run")
-    deployment.configure(SOURCE + "".join(MODELS))
-    return deployment
+    with kept.deployment("one") as deployment:
+        yield deployment
+
+
+@pytest.fixture
+def two(kept: Kept) -> Iterator[Deployment]:
+    """A deployment that serves one version, and has embedded everything at another as well."""
+    with kept.deployment("both") as deployment:
+        yield deployment
 
 
 def active(deployment: Deployment) -> list[str]:
@@ -41,22 +114,21 @@ def served_text(deployment: Deployment, key: str) -> str:
     return "\n".join(row["text"] for row in rows)
 
 
-def test_a_version_that_is_not_complete_is_refused_with_all_that_is_missing(two: Deployment) -> None:
+def test_a_version_that_is_not_complete_is_refused_with_all_that_is_missing(one: Deployment) -> None:
     """Each line has a number and the command that mends it; readers notice nothing."""
-    found = two.json("models", "activate", "v64", code=1)
+    found = one.json("models", "activate", "v64", code=1)
     assert found["switched"] is False
     missing = {item["what"]: item for item in found["missing"]}
     assert missing["documents"]["count"] == 3
     assert {"documents", "publications", "canary"} <= missing.keys()
     assert missing["documents"]["command"] == "ingest-assets backfill --model v64"
-    assert active(two) == ["v256"]
-    assert "unknown" in two.json("models", "activate", "v1", code=1)["error"]
-    assert "no version to return to" in two.json("models", "rollback", code=1)["error"]
+    assert active(one) == ["v256"]
+    assert "unknown" in one.json("models", "activate", "v1", code=1)["error"]
+    assert "no version to return to" in one.json("models", "rollback", code=1)["error"]
 
 
 def test_readers_are_switched_and_an_edit_after_it_is_served_after_the_rollback(two: Deployment) -> None:
     """Both versions are kept fed between activation and retirement."""
-    two.json("run")
     assert two.json("models", "activate", "v64", "--check")["missing"] == []
     assert active(two) == ["v256"]
     assert two.json("models", "activate", "v64")["previous"] == "v256"
@@ -73,7 +145,6 @@ def test_readers_are_switched_and_an_edit_after_it_is_served_after_the_rollback(
 
 def test_a_version_whose_served_rows_were_changed_by_hand_is_refused(two: Deployment) -> None:
     """The checks that gate the switch look at this version in full."""
-    two.json("run")
     [model] = two.query("SELECT number FROM ingest.embedding_models WHERE version = 'v64'")
     two.query(f"UPDATE serving.index_{model['number']} SET text = 'forged' WHERE source_key = '2.md'")
     [missing] = two.json("models", "activate", "v64", code=1)["missing"]
@@ -83,7 +154,6 @@ def test_a_version_whose_served_rows_were_changed_by_hand_is_refused(two: Deploy
 
 def test_the_active_version_is_never_retired_and_another_goes_with_everything(two: Deployment) -> None:
     """Its tables are gone, the other serves, and a label that is still declared is ignored."""
-    two.json("run")
     two.json("models", "activate", "v64")
     assert "serves readers" in two.json("models", "retire", "v64", code=1)["error"]
     done = two.json("models", "retire", "v256")
@@ -102,7 +172,6 @@ def test_the_active_version_is_never_retired_and_another_goes_with_everything(tw
 @pytest.mark.parametrize("step", ["closed", "detaching", "detached", "dropped"])
 def test_a_retirement_that_was_broken_off_is_finished_by_the_next(two: Deployment, step: str) -> None:
     """Whatever a kill left behind: a label without rows, a partition half detached, or a table on its own."""
-    two.json("run")
     two.query("UPDATE ingest.embedding_models SET status = 'retired', retired_at = now() WHERE version = 'v64'")
     if step == "detaching":
         # A reader that began before keeps the second half waiting until its server process is told to stop.
@@ -124,7 +193,6 @@ def test_a_retirement_that_was_broken_off_is_finished_by_the_next(two: Deploymen
 
 def test_a_writer_of_another_version_goes_on_while_a_long_reader_holds_up_a_retirement(two: Deployment) -> None:
     """The reader began before; the retirement gives its locks back, and ends after the reader."""
-    two.json("run")
     with psycopg.connect(two.database_url) as reader, psycopg.connect(two.database_url, autocommit=True) as writer:
         reader.execute("SELECT count(*) FROM ingest.chunk_vectors")
         retiring = threading.Thread(target=two.start("models", "retire", "v64").wait)
@@ -142,7 +210,6 @@ def test_a_writer_of_another_version_goes_on_while_a_long_reader_holds_up_a_reti
 
 def test_a_rebuilt_index_serves_what_was_served_and_sends_nothing(two: Deployment) -> None:
     """Rows that were forged are mended, a document whose newer text is unreadable keeps its old one, leftovers go."""
-    two.json("run")
     before = served_text(two, "1.md")
     two.write("1.md", b"\x00\x01\x02")
     two.json("run", code=1)
@@ -161,7 +228,6 @@ def test_a_rebuilt_index_serves_what_was_served_and_sends_nothing(two: Deploymen
 
 def test_readers_go_on_while_an_index_is_rebuilt_again_and_again(two: Deployment) -> None:
     """No answer is empty or fails, and no row is lost by a swap."""
-    two.json("run")
     count = two.query("SELECT count(*) AS n FROM serving.index_1")[0]["n"]
     is_over, answers, failures = threading.Event(), [], []
 
