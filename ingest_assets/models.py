@@ -100,6 +100,19 @@ def live_models(database: Database) -> list[ModelVersion]:
     return [model for model in all_models(database) if model.status != "retired"]
 
 
+def ignored_versions(database: Database, declared: Sequence[ModelSettings]) -> list[str]:
+    """Return declared labels that are retired: nothing is done at them any more."""
+    retired = {model.version for model in all_models(database) if model.status == "retired"}
+    return [settings.version for settings in declared if settings.version in retired]
+
+
+def ignored_notice(versions: Sequence[str]) -> str:
+    """Say which declared labels are ignored; nothing where none is."""
+    if not versions:
+        return ""
+    return f"Declared, but retired, and ignored: {', '.join(versions)}. Take it out of [[models]] in the settings."
+
+
 def require_live(connection: Connection, version: str) -> None:
     """Hold a version as it is until the end of this transaction, which writes at it.
 

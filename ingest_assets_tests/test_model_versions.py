@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, LiteralString
 
+import dagster as dg
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from ingest_assets.defs.instance import open_instance
+from ingest_assets.defs.resources import PlatformResource, close_process_platform, process_platform
+from ingest_assets.defs.sensors import embedding_sensor
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.texts import paragraphs
 
@@ -167,6 +171,32 @@ def test_the_active_version_is_never_retired_and_another_goes_with_everything(tw
     assert set(two.json("status")["vectors"]) == {"v64"}
     assert served_text(two, "new.md") != ""
     assert two.json("models", "retire", "v256")["publications"] == 0
+
+
+def test_a_label_that_is_retired_and_still_declared_is_named_once_and_ignored(
+    two: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By every command that speaks of versions, and by the sensor, which warns when it first sees it."""
+    two.json("models", "retire", "v64")
+    assert two.json("status")["models"]["ignored"] == ["v64"]
+    plan = two.json("plan")
+    assert (plan["ignored"], [item["model"] for item in plan["versions"]]) == (["v64"], ["v256"])
+    assert two.json("run")["totals"]["models"]["ignored"] == ["v64"]
+    assert "retired" in two.json("plan", "--model", "v64", code=1)["error"]
+    output, said = two.start("plan").communicate()
+    assert "v256" in output
+    assert said.count("Declared, but retired, and ignored: v64.") == 1
+    for name, value in two.environment.items():
+        if name.startswith("INGEST_"):
+            monkeypatch.setenv(name, value)
+    with open_instance(process_platform().settings) as instance:
+        resources = {"platform": PlatformResource()}
+        with dg.build_sensor_context(instance=instance, resources=resources) as context:
+            first = embedding_sensor.evaluate_tick(context)
+    close_process_platform()
+    assert first.run_requests == []
+    assert "ignored: v64" in str(first.skip_message)
+    assert "ignored: v64" in str(first.cursor)
 
 
 @pytest.mark.parametrize("step", ["closed", "detaching", "detached", "dropped"])

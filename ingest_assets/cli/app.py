@@ -23,7 +23,7 @@ from ingest_assets.cli import (
     run,
     search,
 )
-from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
+from ingest_assets.cli.context import JSON, ignored_or_said, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, leave, pages_named, print_json, print_table
 from ingest_assets.errors import DocumentRejected, IngestError
 from ingest_assets.settings import CONFIG_VARIABLE
@@ -79,6 +79,7 @@ def status(
             print_json(found) if as_json else _print_document(found)
         else:
             found = totals(platform.database)
+            found["models"]["ignored"] = ignored_or_said(platform, as_json=as_json)
             has_letters = found["dead_letters"]["open"] > 0
             if as_json:
                 print_json(found)

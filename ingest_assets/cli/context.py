@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from ingest_assets.cli.output import leave
+from ingest_assets.cli.output import errors, leave
 from ingest_assets.errors import IngestError
+from ingest_assets.models import ignored_notice, ignored_versions
 from ingest_assets.platform import Platform, open_platform
 from ingest_assets.settings import Settings, load_settings
 
@@ -33,3 +34,11 @@ def platform_or_leave(*, as_json: bool) -> Iterator[Platform]:
             yield platform
     except IngestError as error:
         leave(error, as_json=as_json)
+
+
+def ignored_or_said(platform: Platform, *, as_json: bool) -> list[str]:
+    """Return declared labels that are ignored, and tell people so on stderr."""
+    ignored = ignored_versions(platform.database, platform.settings.models)
+    if ignored and not as_json:
+        errors.print(ignored_notice(ignored), style="yellow", markup=False, highlight=False)
+    return ignored

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ingest_assets.cli.context import JSON, platform_or_leave
+from ingest_assets.cli.context import JSON, ignored_or_said, platform_or_leave
 from ingest_assets.cli.output import console, print_json, print_table, progress_shown
 from ingest_assets.errors import Refused
 from ingest_assets.models import lane_of, live_models, served_model
@@ -37,13 +37,14 @@ def plan(
 
     with platform_or_leave(as_json=as_json) as platform, progress_shown(is_shown=not as_json):
         served, wanted = _wanted(platform, model)
+        ignored = ignored_or_said(platform, as_json=as_json)
         models = live_models(platform.database)
         lanes = [(item, lane_of(item.version, models)) for item in wanted]
         changes, plans = plan_changes(platform.database, platform.source, platform.settings, lanes)
     first = next((item for item in plans if item.plan.model == served), plans[0])
     if as_json:
         versions = [item.as_json() for item in plans]
-        print_json({**asdict(first.plan), "changes": asdict(changes), "versions": versions})
+        print_json({**asdict(first.plan), "changes": asdict(changes), "versions": versions, "ignored": ignored})
     else:
         _print_plan(changes, plans)
 

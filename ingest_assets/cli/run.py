@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ingest_assets.cli.context import JSON, platform_or_leave
+from ingest_assets.cli.context import JSON, ignored_or_said, platform_or_leave
 from ingest_assets.cli.output import console, errors, print_json, print_table, progress_shown
 from ingest_assets.status import totals
 from ingest_assets.verdicts import Verdict
@@ -39,6 +39,7 @@ def run(
     with platform_or_leave(as_json=as_json) as platform:
         result = _execute(platform, approve_deletions=approve_deletions, approve_units=approve_units, as_json=as_json)
         found = totals(platform.database)
+        found["models"]["ignored"] = ignored_or_said(platform, as_json=as_json)
     if as_json:
         print_json({**result_as_json(result), "totals": found})
     else:

@@ -18,7 +18,7 @@ from ingest_assets.discovery import continue_discovery, deletable_documents, ove
 from ingest_assets.embedding import uncovered_documents
 from ingest_assets.extract import extractor_version
 from ingest_assets.hints import resolve_hints
-from ingest_assets.models import declare_models, lane_of
+from ingest_assets.models import declare_models, ignored_notice, ignored_versions, lane_of
 from ingest_assets.platform import Platform
 from ingest_assets.settings import load_settings
 
@@ -63,9 +63,13 @@ def deletion_sensor(context: dg.SensorEvaluationContext, platform: PlatformResou
 )
 def embedding_sensor(context: dg.SensorEvaluationContext, platform: PlatformResource) -> dg.SensorResult:
     """Request embedding of what is not covered."""
-    return _result(
-        list(due_embeddings(context.instance, platform.get())), "Every document is covered at every version."
-    )
+    # The cursor holds what was said, so that it is said once and not at every tick.
+    notice = ignored_notice(ignored_versions(platform.get().database, load_settings().models))
+    if notice and context.cursor != notice:
+        context.log.warning(notice)
+    nothing = " ".join(filter(None, ["Every document is covered at every version.", notice]))
+    result = _result(list(due_embeddings(context.instance, platform.get())), nothing)
+    return result._replace(cursor=notice) if notice != (context.cursor or "") else result
 
 
 def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[DueRun]:
