@@ -129,7 +129,8 @@ def _known(database: Database, version: str) -> ModelVersion:
     model = models.get(version)
     if model is None or model.status == "retired":
         known = ", ".join(item.version for item in models.values() if item.status != "retired")
-        raise Refused(f"The version {version} is {'unknown' if model is None else 'retired'}; there are: {known}.")
+        state = "unknown" if model is None else "retired and never comes back: declare its model under another label"
+        raise Refused(f"The version {version} is {state}; there are: {known}.")
     return model
 
 

@@ -100,6 +100,12 @@ def live_models(database: Database) -> list[ModelVersion]:
     return [model for model in all_models(database) if model.status != "retired"]
 
 
+def published_documents(database: Database) -> dict[str, int]:
+    """Return how many documents each version has in its retrieval index."""
+    with database.connection() as connection:
+        return {item["version"]: item["documents"] for item in rows(connection, "count_published_documents")}
+
+
 def ignored_versions(database: Database, declared: Sequence[ModelSettings]) -> list[str]:
     """Return declared labels that are retired: nothing is done at them any more."""
     retired = {model.version for model in all_models(database) if model.status == "retired"}

@@ -6,6 +6,11 @@ from pathlib import Path
 import pytest
 
 from ingest_assets.database import Database
+from ingest_assets.definitions import build_definitions
+from ingest_assets.defs.instance import open_instance
+from ingest_assets.defs.resources import close_process_platform, process_platform
+from ingest_assets.defs.runs import execute
+from ingest_assets.defs.sensors import due_from_source
 from ingest_assets.settings import ChunkerSettings, ExtractSettings, Settings
 from ingest_assets.source.folder import FolderSource
 from ingest_assets_tests.fixtures_deployment import Deployment
@@ -76,6 +81,25 @@ def test_another_chunker_is_planned_to_the_text_and_nothing_is_recorded_by_the_p
     assert all(len(now[key]) > len(kept[key]) for key in kept if key.startswith("long"))
     assert set(map(str, before["vectors"])) & set(map(str, recorded(filled)["vectors"]))
     assert filled.json("plan")["units"] == 0
+
+
+def test_the_sensor_requests_every_document_once_the_settings_name_another_chunker(
+    filled: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a reload of the code location: its runs read the settings anew, too."""
+    for name, value in filled.environment.items():
+        if name.startswith("INGEST_"):
+            monkeypatch.setenv(name, value)
+    platform = process_platform()
+    with open_instance(platform.settings) as instance:
+        assert due_from_source(instance, platform) == []
+        filled.configure(SOURCE + MODELS + SMALLER)
+        [due] = due_from_source(instance, platform)
+        assert len(due.keys) == 8
+        close_process_platform()
+        assert execute(build_definitions(), instance, process_platform().database, due).success
+        assert due_from_source(instance, process_platform()) == []
+    close_process_platform()
 
 
 def test_readers_see_a_document_as_it_was_chunked_before_or_after_and_nothing_else(filled: Deployment) -> None:

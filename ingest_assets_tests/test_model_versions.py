@@ -183,6 +183,9 @@ def test_a_label_that_is_retired_and_still_declared_is_named_once_and_ignored(
     assert (plan["ignored"], [item["model"] for item in plan["versions"]]) == (["v64"], ["v256"])
     assert two.json("run")["totals"]["models"]["ignored"] == ["v64"]
     assert "retired" in two.json("plan", "--model", "v64", code=1)["error"]
+    assert "never comes back" in two.json("models", "activate", "v64", code=1)["error"]
+    listed = [(item["version"], item["status"], item["documents"]) for item in two.json("models", "list")]
+    assert listed == [("v256", "active", 3), ("v64", "retired", 0)]
     output, said = two.start("plan").communicate()
     assert "v256" in output
     assert said.count("Declared, but retired, and ignored: v64.") == 1

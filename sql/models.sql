@@ -5,6 +5,11 @@
 SELECT version, number, provider, model, dimensions, fingerprint, status, declared_at, activated_at
 FROM ingest.embedding_models ORDER BY number
 
+-- name: count_published_documents
+-- Documents in the retrieval index of each version that has any.
+SELECT embedding_model_version AS version, count(*) AS documents FROM serving.publications
+GROUP BY embedding_model_version
+
 -- name: select_indexed_models
 -- Every version that has a retrieval index, retired or not, in the order of declaration.
 SELECT version, number, dimensions, fingerprint, status FROM ingest.embedding_models

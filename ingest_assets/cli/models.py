@@ -11,7 +11,7 @@ import typer
 from ingest_assets.activation import Missing, Switch, activate, missing_for, rollback
 from ingest_assets.cli.context import JSON, platform_or_leave
 from ingest_assets.cli.output import console, print_json, print_table
-from ingest_assets.models import all_models
+from ingest_assets.models import all_models, published_documents
 from ingest_assets.platform import Platform
 from ingest_assets.retirement import retire
 from ingest_assets.verdicts import CheckContext
@@ -32,15 +32,20 @@ def models() -> None:
 
 @app.command("list", epilog="Example: `ingest-assets models list --json`")
 def list_models(as_json: JSON = False) -> None:
-    """List recorded versions, oldest first, and whether the settings declare them."""
+    """List recorded versions, oldest first: whether the settings declare them, and how many documents each can serve.
+
+    `active` serves readers; `building` does not, complete or not; `retired` is gone for good.
+    """
     with platform_or_leave(as_json=as_json) as platform:
         declared = {item.version for item in platform.settings.models}
+        documents = published_documents(platform.database)
         found = [
             {
                 "version": model.version,
                 "status": model.status,
                 "dimensions": model.dimensions,
                 "declared": model.version in declared,
+                "documents": documents.get(model.version, 0),
                 "fingerprint": model.fingerprint,
             }
             for model in all_models(platform.database)
@@ -48,7 +53,7 @@ def list_models(as_json: JSON = False) -> None:
     if as_json:
         print_json(found)
     else:
-        names = ("version", "status", "dimensions", "declared")
+        names = ("version", "status", "dimensions", "declared", "documents")
         print_table("Models", names, [tuple(item[name] for name in names) for item in found])
 
 

@@ -95,7 +95,7 @@ def print_totals(found: dict[str, Any]) -> None:
     lines: list[tuple[Any, ...]] = [
         ("documents", documents["total"], _detail(documents, ("complete", "pending", "partial", "rejected"))),
         ("chunks", found["chunks"], ""),
-        *(("vectors", count, version) for version, count in found["vectors"].items()),
+        *(("vectors", count, _served(version, found)) for version, count in found["vectors"].items()),
         ("dead letters", found["dead_letters"]["open"], _detail(found["dead_letters"]["by_reason"])),
     ]
     print_table("Corpus", ("", "count", ""), lines)
@@ -179,6 +179,10 @@ def _embedding_sentence(result: "PassResult") -> str:
         f"dead-lettered {result.dead_lettered}, left to other runs {result.left_to_others}."
         + (trouble if result.rate_limited_responses or result.other_failures else "")
     )
+
+
+def _served(version: str, found: dict[str, Any]) -> str:
+    return f"{version}, serves readers" if version == found["models"]["active"] else version
 
 
 def _detail(counts: dict[str, int], names: tuple[str, ...] | None = None) -> str:

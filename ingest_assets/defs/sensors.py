@@ -125,7 +125,8 @@ def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[Due
 
 
 def _pending(platform: Platform) -> list[str]:
-    settings = platform.settings
+    # Runs read the settings anew; whoever judged by older ones would request the same documents for ever.
+    settings = load_settings()
     return pending_documents(platform.database, extractor_version(settings.extract), chunker_version(settings.chunker))
 
 
