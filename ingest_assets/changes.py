@@ -6,7 +6,7 @@ Nothing here calls a provider, and the database is only read; foreseen chunks li
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from psycopg.rows import DictRow
 
@@ -73,9 +73,24 @@ def plan_changes(
             _note(connection, changes, document, found, settings)
             report(Progress("foresee", done, len(keys), failed=changes.rejected + changes.unreadable))
         watermark = one(connection, "current_watermark")
-        plans = [_plan(connection, model, lane, watermark) for model, lane in lanes]
+        # Nobody waits for what is chunked anew.
+        plans = [_plan(connection, model, "backfill" if keys else lane, watermark) for model, lane in lanes]
         run(connection, "clear_change_staging")
     return changes, plans
+
+
+def by_lane(
+    database: Database, kind: Literal["pending", "uncovered"], keys: Sequence[str], lane: Lane = "incremental"
+) -> list[tuple[Lane, list[str]]]:
+    """Part documents that are due: nobody waits for those that another extractor or chunker made due."""
+    statement = "pending_by_rules" if kind == "pending" else "uncovered_by_rules"
+    with database.connection() as connection:
+        found = {item["partition_key"] for item in rows(connection, statement, partition_keys=list(keys))}
+    parts: list[tuple[Lane, list[str]]] = [
+        (lane, [key for key in keys if key not in found]),
+        ("backfill", [key for key in keys if key in found]),
+    ]
+    return [(name, part) for name, part in parts if part]
 
 
 def _changing(connection: Connection, settings: Settings) -> list[str]:

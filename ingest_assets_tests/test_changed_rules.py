@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from ingest_assets.database import Database
-from ingest_assets.definitions import build_definitions
 from ingest_assets.defs.instance import open_instance
-from ingest_assets.defs.resources import close_process_platform, process_platform
-from ingest_assets.defs.runs import execute
+from ingest_assets.defs.resources import process_platform
 from ingest_assets.defs.sensors import due_from_source
 from ingest_assets.settings import ChunkerSettings, ExtractSettings, Settings
 from ingest_assets.source.folder import FolderSource
@@ -94,12 +92,20 @@ def test_the_sensor_requests_every_document_once_the_settings_name_another_chunk
     with open_instance(platform.settings) as instance:
         assert due_from_source(instance, platform) == []
         filled.configure(SOURCE + MODELS + SMALLER)
-        [due] = due_from_source(instance, platform)
-        assert len(due.keys) == 8
-        close_process_platform()
-        assert execute(build_definitions(), instance, process_platform().database, due).success
-        assert due_from_source(instance, process_platform()) == []
-    close_process_platform()
+        filled.write("new.txt", "The new pump is bled at its lower valve.")
+        new, due = due_from_source(instance, platform)
+        assert (new.lane, new.keys, due.lane, len(due.keys)) == ("incremental", ("new.txt",), "backfill", 8)
+        filled.json("run")
+    lanes = (
+        "SELECT DISTINCT lane, embedding_model_version AS model, planned_units > 10 AS many FROM ingest.embedding_runs"
+    )
+    found = filled.query(lanes + " WHERE started_at > (SELECT max(first_seen_at) FROM ingest.documents) ORDER BY 1, 2")
+    assert [(row["lane"], row["model"], row["many"]) for row in found] == [
+        ("backfill", "v256", True),
+        ("backfill", "v64", False),
+        ("backfill", "v64", True),
+        ("incremental", "v256", False),
+    ]
 
 
 def test_readers_see_a_document_as_it_was_chunked_before_or_after_and_nothing_else(filled: Deployment) -> None:

@@ -13,6 +13,17 @@ WHERE status <> 'deleted' AND missing_since IS NULL AND (
              OR (seen_etag, seen_size_bytes, seen_last_modified) IS NOT DISTINCT FROM (etag, size_bytes, last_modified))))
 ORDER BY first_seen_at, partition_key
 
+-- name: pending_by_rules
+-- Which of some partition keys are pending for another extractor or chunker only.
+SELECT partition_key FROM ingest.documents
+WHERE partition_key = ANY (%(partition_keys)s) AND status IN ('accepted', 'rejected') AND retry_after IS NULL
+  AND (seen_etag, seen_size_bytes, seen_last_modified) IS NOT DISTINCT FROM (etag, size_bytes, last_modified)
+
+-- name: uncovered_by_rules
+-- Which of some partition keys have their present chunks by another extractor or chunker.
+SELECT partition_key FROM ingest.documents
+WHERE partition_key = ANY (%(partition_keys)s) AND changed_by = 'rules'
+
 -- name: missing_documents
 -- Partition keys of documents that a listing lacked so long ago; not those whose HEAD was refused a moment ago.
 SELECT partition_key FROM ingest.documents
@@ -51,8 +62,12 @@ WHERE d.document_id = %(document_id)s AND e.document_id = d.document_id
   AND (d.metadata, d.pages, d.headings) IS DISTINCT FROM (%(metadata)s::jsonb, %(pages)s::jsonb, %(headings)s::jsonb)
 
 -- name: accept_document
--- Record a read that gave text; the generation grows when the chunk set is a new one.
-UPDATE ingest.documents SET
+-- Record a read that gave text; the generation grows when the chunk set is a new one. Whoever was embedded as the object
+-- is, and has other chunks now, has them by another extractor or chunker.
+UPDATE ingest.documents d SET
+    changed_by = CASE WHEN generation = %(new_generation)s THEN changed_by
+        WHEN content_sha256 = %(content_sha256)s AND EXISTS (SELECT FROM ingest.embedding_coverage e
+                     WHERE e.document_id = d.document_id AND e.generation = d.generation) THEN 'rules' ELSE 'object' END,
     etag = %(etag)s, size_bytes = %(size_bytes)s, last_modified = %(last_modified)s,
     source_version = %(source_version)s, content_sha256 = %(content_sha256)s,
     extractor_version = %(extractor_version)s, media_type = %(media_type)s, text = %(text)s,
@@ -65,7 +80,11 @@ WHERE document_id = %(document_id)s
 
 -- name: rechunk_document
 -- Record that the stored text was chunked anew; the generation grows when the chunk set is a new one.
-UPDATE ingest.documents SET chunked_text_sha256 = text_sha256, chunker_version = %(chunker_version)s,
+UPDATE ingest.documents d SET
+    changed_by = CASE WHEN generation = %(new_generation)s THEN changed_by
+        WHEN EXISTS (SELECT FROM ingest.embedding_coverage e
+                     WHERE e.document_id = d.document_id AND e.generation = d.generation) THEN 'rules' ELSE 'object' END,
+    chunked_text_sha256 = text_sha256, chunker_version = %(chunker_version)s,
     generation = %(new_generation)s, updated_at = clock_timestamp()
 WHERE document_id = %(document_id)s
 

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 from dagster_shared.error import SerializableErrorInfo
 
+from ingest_assets.changes import by_lane
 from ingest_assets.checks import run_checks
 from ingest_assets.chunk import chunker_version
 from ingest_assets.defs.bookkeeping import spent
@@ -28,6 +29,7 @@ from ingest_assets.extract import extractor_version
 from ingest_assets.ledger import count_pass, pass_spend
 from ingest_assets.models import ModelVersion, declare_models, lane_of, live_models
 from ingest_assets.platform import Platform
+from ingest_assets.records import Lane
 from ingest_assets.verdicts import Verdict
 
 CLAIM_POLL_SECONDS = 1.0
@@ -145,9 +147,10 @@ class Pass:
     def _ingest(self, result: PassResult) -> None:
         keys = self._pending()
         add_documents(self.instance, keys)
-        for due in self._cut("ingest", keys):
-            self._run(result, due)
-            result.ingested += len(due.keys)
+        for lane, part in by_lane(self.platform.database, "pending", keys):
+            for due in due_runs("ingest", part, self._size, lane=lane):
+                self._run(result, due)
+                result.ingested += len(due.keys)
 
     def _embed(self, result: PassResult, model: ModelVersion) -> None:
         """Embed what is not covered; what living runs are paying for is waited for."""
@@ -155,15 +158,18 @@ class Pass:
         while keys := uncovered_documents(self.platform.database, model.version):
             add_documents(self.instance, keys)
             before = len(result.run_ids)
-            for due in due_runs(
-                "embed", keys, self._size, version=model.version, lane=lane, approved_units=self.approved_units
-            ):
-                if not self._run(result, due):
-                    return
+            if not all(self._run(result, due) for due in self._due(model, keys, lane)):
+                return
             # Others may have given up what we left to them before we look.
             left = count_pass(self.platform.database, result.run_ids[before:])["left_to_others"]
             if not self._wait_for_claims(result, model) and not left:
                 return
+
+    def _due(self, model: ModelVersion, keys: list[str], lane: Lane) -> Iterator[DueRun]:
+        for name, part in by_lane(self.platform.database, "uncovered", keys, lane):
+            yield from due_runs(
+                "embed", part, self._size, version=model.version, lane=name, approved_units=self.approved_units
+            )
 
     def _wait_for_claims(self, result: PassResult, model: ModelVersion) -> bool:
         """Wait while other runs pay for texts of this version; False where none did."""

@@ -8,6 +8,7 @@ import time
 
 import dagster as dg
 
+from ingest_assets.changes import by_lane
 from ingest_assets.chunk import chunker_version
 from ingest_assets.defs.backfills import keys_in_backfills, unfinished_backfills
 from ingest_assets.defs.partitions import add_documents, synchronise_versions
@@ -85,7 +86,9 @@ def due_from_source(instance: dg.DagsterInstance, platform: Platform) -> list[Du
     held |= keys_in_backfills(unfinished_backfills(instance), "ingest")
     failures = failures_by_key(failed_runs(instance), "ingest")
     new = [key for key in keys if key not in held]
-    return due_again("ingest", new, settings.source.max_documents_per_run, failures, time.time())
+    size, now = settings.source.max_documents_per_run, time.time()
+    lanes = by_lane(platform.database, "pending", new)
+    return [due for lane, part in lanes for due in due_again("ingest", part, size, failures, now, lane=lane)]
 
 
 def deletions_due(platform: Platform) -> list[str]:
@@ -120,7 +123,8 @@ def due_embeddings(instance: dg.DagsterInstance, platform: Platform) -> list[Due
         add_documents(instance, keys)
         failures = failures_by_key(failed, "embed", model.version)
         lane = lane_of(model.version, models)
-        due += due_again("embed", keys, size, failures, time.time(), version=model.version, lane=lane)
+        for name, part in by_lane(platform.database, "uncovered", keys, lane):
+            due += due_again("embed", part, size, failures, time.time(), version=model.version, lane=name)
     return due
 
 
