@@ -73,6 +73,7 @@ bench: $(INSTALLED)   ## figures, into benchmarks/results.md
 	@$(BIN)/python benchmarks/extraction.py --write
 	@$(BIN)/python benchmarks/retrieval.py --write
 	@$(BIN)/python benchmarks/serving.py --write
+	@$(BIN)/python benchmarks/moving.py --write
 
 screenshots: $(INSTALLED)   ## the pictures of docs/ui.md, from the real UI
 	@command -v chromium >/dev/null || { echo "make screenshots needs chromium (Debian: apt-get install chromium)"; exit 1; }
