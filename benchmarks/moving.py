@@ -100,7 +100,7 @@ def move(folder: Path, url: str, dagster_url: str) -> dict[str, Any]:
     load = Load(url)
     try:
         time.sleep(5)
-        took["plan"] = command("plan", "--model", "v64")
+        took["planned"] = command("plan", "--model", "v64")
         load.doing = "while it is built"
         took["sent"] = command("run")
         load.doing = "during switches, rebuild, retirement"
@@ -112,6 +112,9 @@ def move(folder: Path, url: str, dagster_url: str) -> dict[str, Any]:
             took["switch"] = time.perf_counter() - began
         command("rebuild-index")
         command("models", "retire", "v256")
+        load.doing = "during a plan for another chunker"
+        config.write_text(base + MODEL.format(64) + PRICE + "[chunker]\nmax_tokens = 300\nmin_tokens = 75\n")
+        took["another chunker"] = command("plan")
     finally:
         load.stop()
     took |= {"seconds": load.seconds, "answers": load.answers}
@@ -127,7 +130,7 @@ def written(found: dict[str, Any], documents: int, seed: int) -> Section:
         "a pause. Targets: no failed or mixed answer, cost equal to the plan, rollback under a second.",
         subject="Retrieval index",
     )  # fmt: skip
-    plan, sent = found["plan"], found["sent"]
+    plan, sent = found["planned"], found["sent"]
     [spend] = [item for item in sent["spend"] if item["model"] == "v64"]
     section.add("planned: texts, tokens, cost", f"{plan['units']:,}, {plan['tokens']:,}, {plan['cost']:.6f}")
     section.add("sent: texts, tokens, cost", f"{spend['units']:,}, {spend['tokens']:,}, {spend['cost']:.6f}")
@@ -142,6 +145,9 @@ def written(found: dict[str, Any], documents: int, seed: int) -> Section:
     section.add("**answers that failed, were short or mixed**", f"**{wrong}**")
     for name in ("models activate v64", "models rollback", "rebuild-index", "models retire v256"):
         section.add(f"`{name}`, s", f"{found[name]:.2f}")
+    changes = found["another chunker"]["changes"]
+    shown = f"{changes['rechunked']:,}, {changes['chunks']:,}, {found['plan']:.1f}"
+    section.add("`plan` for another chunker: documents, chunks, s", shown)
     section.add("**the switch back itself, without the start of a process**", f"**{found['switch'] * 1000:.0f} ms**")
     return section
 

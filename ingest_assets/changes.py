@@ -72,6 +72,7 @@ def plan_changes(
         for done, (document, found) in enumerate(_foresee(database, source, settings, keys), 1):
             _note(connection, changes, document, found, settings)
             report(Progress("foresee", done, len(keys), failed=changes.rejected + changes.unreadable))
+        run(connection, "analyze_change_staging")
         watermark = one(connection, "current_watermark")
         # Nobody waits for what is chunked anew.
         plans = [_plan(connection, model, "backfill" if keys else lane, watermark) for model, lane in lanes]

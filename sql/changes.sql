@@ -29,6 +29,10 @@ TRUNCATE change_staging
 -- Take the chunks of foreseen documents in.
 COPY change_staging (document_id, chunk_id, text_sha256, token_count) FROM STDIN (FORMAT binary)
 
+-- name: analyze_change_staging
+-- Let the planner know how many chunks are foreseen.
+ANALYZE change_staging
+
 -- name: plan_changes
 -- One row: the queue of a version as it will be, in distinct texts and tokens, how many of each have a vector already, and
 -- foreseen chunks whose text has none.

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from sqlalchemy.exc import SQLAlchemyError
 
 from ingest_assets.alerts.outbox import address_sha256, open_states, undelivered
 from ingest_assets.alerts.wording import duration
@@ -67,6 +66,8 @@ def watch(
     seconds: Annotated[float, typer.Option(help="Between two looks.", min=1)] = 30.0,
 ) -> None:
     """Do what `alert_sensor` does, from a process that needs neither the daemon nor the code location."""
+    from sqlalchemy.exc import SQLAlchemyError  # as slow to import as all other commands together
+
     from ingest_assets.defs.alert_sensor import look
     from ingest_assets.defs.instance import open_instance
 
