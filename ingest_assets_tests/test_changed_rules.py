@@ -1,6 +1,7 @@
 """Another chunker or extractor: foreseen by the plan, found by difference, and paid for only where text is new."""
 
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ingest_assets.defs.sensors import due_from_source
 from ingest_assets.settings import ChunkerSettings, ExtractSettings, Settings
 from ingest_assets.source.folder import FolderSource
 from ingest_assets_tests.fixtures_deployment import Deployment
+from ingest_assets_tests.fixtures_kept import Kept
 from ingest_assets_tests.pipeline import Pipeline
 from ingest_assets_tests.texts import paragraphs
 
@@ -21,6 +23,9 @@ MODELS = "".join(
     "price_per_million_tokens = 0.02\n"
     for size in (256, 64)
 )
+DOCUMENTS = {f"long-{number}.md": f"# Note {number}\n\n" + paragraphs(number, 12) for number in range(4)} | {
+    f"short-{number}.txt": f"Pump {number} is bled at the upper valve." for number in range(4)
+}
 SMALLER = "[chunker]\nmax_tokens = 120\nmin_tokens = 30\n"
 PAGE = "<html><body><nav>Home Products Contact</nav><main><h1>Pump {0}</h1><p>{1}</p></main></body></html>"
 RECORDED = {
@@ -32,15 +37,19 @@ RECORDED = {
 }
 
 
+@pytest.fixture(scope="module")
+def kept(keeper: Callable[[dict[str, str]], Kept]) -> Kept:
+    """Run a deployment once at two versions."""
+    kept = keeper(DOCUMENTS)
+    kept.make("embedded", SOURCE + MODELS)
+    return kept
+
+
 @pytest.fixture
-def filled(deployment: Deployment) -> Deployment:
+def filled(kept: Kept) -> Iterator[Deployment]:
     """Long notes that another chunker cuts elsewhere, and short ones that stay one chunk, at two versions."""
-    deployment.configure(SOURCE + MODELS)
-    for number in range(4):
-        deployment.write(f"long-{number}.md", f"# Note {number}\n\n" + paragraphs(number, 12))
-        deployment.write(f"short-{number}.txt", f"Pump {number} is bled at the upper valve.")
-    deployment.json("run")
-    return deployment
+    with kept.deployment("embedded", SOURCE + MODELS) as deployment:
+        yield deployment
 
 
 def recorded(deployment: Deployment) -> dict[str, list[dict[str, object]]]:

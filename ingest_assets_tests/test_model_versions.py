@@ -2,21 +2,16 @@
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, LiteralString
 
 import dagster as dg
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 
 from ingest_assets.defs.instance import open_instance
 from ingest_assets.defs.resources import PlatformResource, close_process_platform, process_platform
 from ingest_assets.defs.sensors import embedding_sensor
 from ingest_assets_tests.fixtures_deployment import Deployment
+from ingest_assets_tests.fixtures_kept import Kept
 from ingest_assets_tests.texts import paragraphs
 
 MODELS = [
@@ -27,79 +22,26 @@ DOCUMENTS = {f"{number}.md": f"# Note {number}\n\n" + paragraphs(number, 3) for 
 SOURCE = '[source]\nurl = "inbox"\ndeletion_grace_seconds = 2\n'
 
 
-@dataclass(frozen=True)
-class Kept:
-    """One deployment's states, as databases that are cloned for each test; the folder stays, for keys are of it."""
-
-    folder: Path
-    url: Callable[[str], str]  # of a database by name
-
-    def keep(self, deployment: Deployment, state: str) -> None:
-        """Keep a deployment's databases under the name of a state."""
-        self._clone(deployment.database_url, f"{state}_platform")
-        self._clone(deployment.dagster_url, f"{state}_dagster")
-
-    @contextmanager
-    def deployment(self, state: str) -> Iterator[Deployment]:
-        """Give a deployment in a state that was kept, and the documents as they were."""
-        names = [f"{state}_platform_now", f"{state}_dagster_now"]
-        for name in names:
-            self._clone(self.url(name.removesuffix("_now")), name)
-        now = Deployment(self.folder, *map(self.url, names))
-        now.configure(SOURCE + "".join(MODELS))
-        for path in now.inbox.iterdir():
-            if path.name not in DOCUMENTS:
-                path.unlink()
-        for key, content in DOCUMENTS.items():
-            if (now.inbox / key).read_bytes() != content.encode():
-                now.write(key, content)
-        yield now
-        for name in names:
-            self._execute("DROP DATABASE {} WITH (FORCE)", name)
-
-    def _clone(self, url: str, name: str) -> None:
-        original = conninfo_to_dict(url)["dbname"]
-        self._execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = {}::name::text", original)
-        self._execute("CREATE DATABASE {} TEMPLATE {}", name, str(original))
-
-    def _execute(self, statement: LiteralString, *names: Any) -> None:
-        with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            is_value = "::name" in statement
-            parts = [sql.Literal(name) if is_value else sql.Identifier(name) for name in names]
-            connection.execute(sql.SQL(statement).format(*parts))
-
-
 @pytest.fixture(scope="module")
-def kept(
-    tmp_path_factory: pytest.TempPathFactory, postgres: Callable[[str], str], template: str, dagster_template: str
-) -> Kept:
+def kept(keeper: Callable[[dict[str, str]], Kept]) -> Kept:
     """Run a deployment once with one version, and once with two: most tests begin where one of these ended."""
-    kept = Kept(tmp_path_factory.mktemp("versions"), postgres)
-    (kept.folder / "inbox").mkdir()
-    kept.keep(Deployment(kept.folder, postgres(template), postgres(dagster_template)), "first")
-    first = Deployment(kept.folder, postgres("first_platform"), postgres("first_dagster"))
-    first.configure(SOURCE + MODELS[0])
-    for key, content in DOCUMENTS.items():
-        first.write(key, content)
-    first.json("run")
-    kept.keep(first, "one")
-    first.configure(SOURCE + "".join(MODELS))
-    first.json("run")
-    kept.keep(first, "both")
+    kept = keeper(DOCUMENTS)
+    kept.make("one", SOURCE + MODELS[0])
+    kept.make("both", SOURCE + "".join(MODELS))
     return kept
 
 
 @pytest.fixture
 def one(kept: Kept) -> Iterator[Deployment]:
     """A deployment that serves one version, and has declared another that nothing is embedded at."""
-    with kept.deployment("one") as deployment:
+    with kept.deployment("one", SOURCE + "".join(MODELS)) as deployment:
         yield deployment
 
 
 @pytest.fixture
 def two(kept: Kept) -> Iterator[Deployment]:
     """A deployment that serves one version, and has embedded everything at another as well."""
-    with kept.deployment("both") as deployment:
+    with kept.deployment("both", SOURCE + "".join(MODELS)) as deployment:
         yield deployment
 
 

@@ -334,6 +334,7 @@ def test_a_rebuilt_index_answers_as_before_and_keeps_tenants_apart(
         reader = connection.info.user
     query(database, "INSERT INTO serving.tenant_readers VALUES (%s, 'tenant 1') RETURNING 1", reader)
     before = answers()
+    assert before[0][0]["has_hnsw"] == (model.embedding_type == "vector")
     assert rebuild_index(database, model).rows == documents * PASSAGES
     assert answers() == before
     assert before[1] == [{"n": documents // 2 * PASSAGES}]
