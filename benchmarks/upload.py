@@ -38,7 +38,8 @@ def measured(folder: Path, endpoint: str, uploads: int, *, by_events: bool) -> l
         dev = started(config)
         try:
             for number in range(uploads):
-                key, words = f"new {number}.md", f"lantern {number} of the harbour watch {by_events}"
+                key = f"{'told' if by_events else 'listed'} {number}.md"
+                words = f"lantern {number} of the harbour watch {by_events}"
                 began = time.monotonic()
                 s3.put_object(Bucket=BUCKET, Key=PREFIX + key, Body=f"Tonight the {words} was lit.".encode())
                 if by_events:

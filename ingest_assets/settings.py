@@ -45,7 +45,7 @@ class SourceSettings(_Section):
     profile: str | None = Field(None, description="AWS profile to read the bucket with")
     queue_url: str | None = Field(None, description="SQS queue of the bucket's change events, read beside the listing")
     listing_interval_seconds: NonNegative = Field(
-        0, description="from the beginning of one listing to the next; with `queue_url` 900 is plenty"
+        10, description="from the beginning of one listing to the next; with `queue_url` 900 is plenty"
     )
     include: tuple[str, ...] = Field((), description="patterns of keys to take; empty takes everything")
     exclude: tuple[str, ...] = Field((), description="patterns of keys to leave out; wins over `include`")

@@ -113,7 +113,9 @@ def deployment(
     """A deployment on the local model with an empty inbox."""
     name = f"dagster_{uuid.uuid4().hex[:12]}"
     (tmp_path / "inbox").mkdir()
-    (tmp_path / "ingest.toml").write_text('[source]\nurl = "inbox"\ndeletion_grace_seconds = 2\n')
+    (tmp_path / "ingest.toml").write_text(
+        '[source]\nurl = "inbox"\ndeletion_grace_seconds = 2\nlisting_interval_seconds = 0\n'
+    )
     with psycopg.connect(postgres("postgres"), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name} TEMPLATE {dagster_template}".encode())
         yield Deployment(tmp_path, database_url, postgres(name))

@@ -9,10 +9,13 @@ import re
 import zlib
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pypdf import PdfReader, PdfWriter
 
 from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract import extract
+from ingest_assets.extract.pdf_reader import LazyReader
 from ingest_assets.records import Extracted
 from ingest_assets.settings import ExtractSettings
 from ingest_assets_tests.pdf_files import build, build_compact, lines, packed_stream, pages, stream
@@ -243,3 +246,30 @@ def test_a_lost_table_with_many_trailers_without_an_end_is_given_up() -> None:
     endless = (b"obj\n<</Type/Pages\n" + table + b"trailer\n<</Size 3/R") * 1_000
     head = b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 "
     assert reason(head + endless + b"oot 1 0 R>>\nstartxref\n99\n%%EOF\n") is Reason.CORRUPT
+
+
+def table_of(reader: type[PdfReader], data: bytes) -> object:
+    """Return where a reader believes the objects of a file to be, or the kind of error it ends with."""
+    try:
+        found = reader(io.BytesIO(data))
+    except Exception as error:  # noqa: BLE001 - the two readers must fail alike, whatever it is
+        return type(error)
+    return {generation: places for generation, places in found.xref.items() if places}, found.xref_objStm
+
+
+@given(
+    widths=st.tuples(st.sampled_from([0, 1, 1, 1, 2]), st.integers(0, 4), st.sampled_from([0, 1, 2, 9])),
+    sections=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=3),
+    entries=st.lists(st.sampled_from([0, 1, 2, 3, 200]), max_size=60).map(bytes),
+)
+def test_a_packed_table_says_the_same_read_at_once_as_number_by_number(
+    widths: tuple[int, int, int], sections: list[tuple[int, int]], entries: bytes
+) -> None:
+    """Whatever its widths, with entries that lie, repeat or are missing."""
+    head = (
+        b"%PDF-1.5\n1 0 obj\n<</Type/Catalog/Pages 2 0 R>>\nendobj\n2 0 obj\n<</Type/Pages/Kids[]/Count 0>>\nendobj\n"
+    )
+    index = " ".join(f"{start} {count}" for start, count in sections) or "0 5"
+    own = f"/Type/XRef/Size 9/W[{widths[0]} {widths[1]} {widths[2]}]/Index[{index}]/Root 1 0 R".encode()
+    data = head + b"9 0 obj\n" + stream(entries, own) + b"\nendobj\nstartxref\n%d\n%%%%EOF\n" % len(head)
+    assert table_of(LazyReader, data) == table_of(PdfReader, data)

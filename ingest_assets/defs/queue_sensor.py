@@ -8,11 +8,11 @@ from functools import cache
 import dagster as dg
 
 from ingest_assets.defs.resources import PlatformResource
+from ingest_assets.defs.sensors import INTERVAL_SECONDS
 from ingest_assets.hints import Received, receive_hints
 from ingest_assets.platform import Platform
 from ingest_assets.source.queue import open_queue
 
-INTERVAL_SECONDS = 5
 WAIT_SECONDS = 5  # of one long poll: other sensors have threads of their own meanwhile
 RECEIVE_SECONDS = 15.0
 _open_once = cache(open_queue)  # making a client takes longer than asking it

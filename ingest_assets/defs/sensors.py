@@ -23,7 +23,7 @@ from ingest_assets.models import declare_models, ignored_notice, ignored_version
 from ingest_assets.platform import Platform
 from ingest_assets.settings import load_settings
 
-INTERVAL_SECONDS = 10
+INTERVAL_SECONDS = 5  # as often as the daemon looks; a document passes two of these sensors on its way to readers
 LISTING_SECONDS = 12.0  # of one tick, before the runs it requests; the next tick lists on
 HINTS_SECONDS = 5.0
 RUNS_PER_TICK = 20  # the daemon makes each in a fraction of a second; the next tick goes on with the rest

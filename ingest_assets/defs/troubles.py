@@ -26,7 +26,7 @@ from ingest_assets.verdicts import Check
 
 COMPLETED = (AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED)
 RECENT_RESULTS = 25  # of a check: as many runs may be under way, each with a result that is still to come
-STILL_SECONDS = 300.0  # sensors tick every ten seconds, the daemon shows every thirty that it lives
+STILL_SECONDS = 300.0  # sensors tick every five seconds, the daemon shows every thirty that it lives
 SHOWN_CHARACTERS = 300  # of a failure
 RUNS_LOOKED_AT = 50  # ended runs of a kind, the newest first
 

@@ -45,6 +45,7 @@ _SPECIAL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff"
     "\ufe00-\ufe0f\ufeff\ufff0-\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fffﬀ-ﬆ]"
 )
+_TOO_WIDE = " " * 129
 _LONG_BLANKS = re.compile(r"[^\S\n]{129,}")
 _BLANK_LINES = re.compile(r"\n{4,}")
 # CPython sorts a run of combining marks by insertion: without a bound a hostile run takes minutes.
@@ -64,10 +65,13 @@ def normalise(text: str) -> str:
     if "\x1b" in text or "\x08" in text:
         text = _ESCAPES.sub("", text)
     text = text.translate(_ASCII) if text.isascii() else _normalise_letters(text)
-    if "  " in text or "\t" in text or not text.isascii():
+    if "\t" in text or _TOO_WIDE in text:
         text = _LONG_BLANKS.sub(" " * 128, text)
-    text = "\n".join([line.rstrip() for line in text.split("\n")])
-    return _BLANK_LINES.sub("\n\n", text).strip()
+    if " \n" in text or "\t\n" in text:
+        text = "\n".join([line.rstrip() for line in text.split("\n")])
+    if "\n\n\n\n" in text:
+        text = _BLANK_LINES.sub("\n\n", text)
+    return text.strip()
 
 
 def one_line(text: str) -> str:
@@ -91,17 +95,21 @@ def visible_length(text: str, enough: int) -> int:
 
 
 def _normalise_letters(text: str) -> str:
-    if _SPECIAL.search(text):
-        text = _without_special(text)
+    if _SURROGATES.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
+    special = "".join(set(_SPECIAL.findall(text)))
+    if special:
+        text = _without_special(text, special)
     if not unicodedata.is_normalized("NFC", text):
         text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
     return text
 
 
-def _without_special(text: str) -> str:
-    if _SURROGATES.search(text):
-        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    text = _SPACES.sub(" ", _DROPPED.sub("", _LINE_ENDS.sub("\n", text)))
-    if _RARE.search(text):
+def _without_special(text: str, special: str) -> str:
+    """Return the text without what readers do not see; `special` are the letters of it that one of the rules knows."""
+    for rule, replacement in ((_LINE_ENDS, "\n"), (_DROPPED, ""), (_SPACES, " ")):
+        if rule.search(special):
+            text = rule.sub(replacement, text)
+    if _RARE.search(special):
         text = _JOINERS.sub("", _SELECTORS.sub("", _TAGS.sub(r"\1", text)))
-    return _FOLDED.sub(lambda match: _LIGATURES[match.group()], text)
+    return _FOLDED.sub(lambda match: _LIGATURES[match.group()], text) if _FOLDED.search(special) else text

@@ -21,7 +21,7 @@ class Letters:
 
     def __init__(self, text_page: pdfium.PdfTextPage, text: str) -> None:
         self.text_page = text_page
-        self.has_pairs = len(text.encode("utf-16-le", "surrogatepass")) > 2 * len(text)  # pdfium counts those twice
+        self.has_pairs = not text.isascii() and max(text) > "\uffff"  # pdfium counts those twice
         self._raw = text_page.raw
         self._size = len(text)
         self._rect = pdfium_c.FS_RECTF()

@@ -42,9 +42,12 @@ def place(entries: Iterable[Entry], pages: list[str], *, only_found: bool) -> di
     """
     placed: dict[int, list[Placed]] = defaultdict(list)
     floor: dict[int, int] = defaultdict(int)
+    lowered: dict[int, str] = {}
     for level, title, index in entries:
         if title and 0 <= index < len(pages):
-            offset = _find(title, pages[index], floor[index])
+            if index not in lowered:
+                lowered[index] = pages[index].lower()
+            offset = _find(title, pages[index], lowered[index], floor[index])
             if offset is None and only_found:
                 continue
             offset = floor[index] if offset is None else offset
@@ -53,9 +56,8 @@ def place(entries: Iterable[Entry], pages: list[str], *, only_found: bool) -> di
     return {index: sorted(found, key=lambda heading: heading[2]) for index, found in placed.items()}
 
 
-def _find(title: str, page: str, floor: int) -> int | None:
+def _find(title: str, page: str, lowered: str, floor: int) -> int | None:
     """Return where the title's line starts, at or after the floor."""
-    lowered = page.lower()
     found = lowered.find(title.lower(), floor) if len(lowered) == len(page) else -1
     if found < 0:
         words = r"\s+".join(re.escape(word) for word in title.split()[:_TITLE_WORDS])

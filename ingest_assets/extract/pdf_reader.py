@@ -3,9 +3,10 @@
 What does not belong here: what the objects mean (pdf_structure.py).
 """
 
+import inspect
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import BytesIO
 
 import regex
@@ -40,6 +41,8 @@ _PACKED = regex.compile(
     rb"|/Filter\s*+/FlateDecode\s*+/Length\s++(\d{1,9}))\s*+>>\s*+stream\r?\n"
 )
 _PACKED_END = re.compile(rb"\s*+endstream\b")
+_IN_USE, _COMPRESSED = 1, 2  # kinds of entries, of ISO 32000-1 table 18
+_PARTS, _LONGEST = 3, 8  # of an entry, and bytes of one of its numbers
 _FILTER, _FLATE = NameObject("/Filter"), NameObject("/FlateDecode")
 
 # Their warnings quote what they found in the file.
@@ -89,6 +92,41 @@ class LazyReader(PdfReader):
             allowed_bytes -= self._file.tell() - position
             if allowed_bytes < 0:
                 return
+
+    def _read_xref_subsections(
+        self,
+        idx_pairs: list[int],
+        get_entry: Callable[[int], int | tuple[int, ...]],
+        used_before: Callable[[int, int | tuple[int, ...]], bool],
+    ) -> None:
+        """Read the entries of a packed table at once, where pypdf reads its numbers one by one."""
+        given = inspect.getclosurevars(get_entry).nonlocals
+        widths: list[int] = given.get("entry_sizes", [])
+        table: BytesIO = given.get("stream_data", BytesIO())
+        packed = table.getvalue() if self._is_usual(widths) else b""
+        # Of an entry of another kind pypdf reads the first byte only, and goes on with the second.
+        if not packed or max(packed[:: sum(widths)]) > _COMPRESSED:
+            super()._read_xref_subsections(idx_pairs, get_entry, used_before)
+            return
+        size, middle, compressed = sum(widths), 1 + widths[1], self.xref_objStm
+        position, number_of = 0, int.from_bytes
+        for start, count in self._pairs(idx_pairs):
+            for number in range(start, start + count):
+                entry = packed[position : position + size]
+                position += size
+                kind = entry[0] if entry else 0
+                if kind == _IN_USE:
+                    generation = number_of(entry[middle:], "big")
+                    known = self.xref.setdefault(generation, {})
+                    if number not in known and number not in compressed:
+                        known[number] = number_of(entry[1:middle], "big")
+                elif kind == _COMPRESSED and number not in compressed and number not in self.xref.get(0, {}):
+                    compressed[number] = (number_of(entry[1:middle], "big"), number_of(entry[middle:], "big"))
+
+    @staticmethod
+    def _is_usual(widths: list[int]) -> bool:
+        """Tell whether entries have a kind of one byte and two numbers that fit into eight."""
+        return len(widths) == _PARTS and widths[0] == 1 and all(0 <= width <= _LONGEST for width in widths[1:])
 
     def _get_object_from_stream(self, indirect_reference: IndirectObject) -> PdfObject:
         number = indirect_reference.idnum

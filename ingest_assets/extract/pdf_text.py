@@ -15,6 +15,7 @@ from ingest_assets.extract.pdf_forms import with_annotations
 from ingest_assets.extract.pdf_letters import Letters, with_whole_rows
 from ingest_assets.extract.pdf_look import LineLook, line_looks, mark_gaps
 from ingest_assets.extract.pdf_order import OrderSample, in_reading_order
+from ingest_assets.extract.pdf_pages import LoadedPage, LoadedText
 from ingest_assets.extract.pdf_running import MINIMUM_PAGES
 
 _SAMPLE = 20  # characters of a page that are asked whether their font has a character map
@@ -58,7 +59,7 @@ def read_pages(document: pdfium.PdfDocument, reading: Reading) -> Iterator[PageT
     """Yield every page in order, None for one that cannot be loaded."""
     for index in range(len(document)):
         try:
-            page = document[index]
+            page = LoadedPage(document, index)
         except pdfium.PdfiumError:
             yield None
             continue
@@ -67,11 +68,11 @@ def read_pages(document: pdfium.PdfDocument, reading: Reading) -> Iterator[PageT
         except pdfium.PdfiumError:
             yield None
         finally:
-            page.close()
+            page.unload()
 
 
-def _read(document: pdfium.PdfDocument, page: pdfium.PdfPage, index: int, reading: Reading) -> PageText:
-    text_page = page.get_textpage()
+def _read(document: pdfium.PdfDocument, page: LoadedPage, index: int, reading: Reading) -> PageText:
+    text_page = LoadedText(page)
     try:
         text = text_page.get_text_range()
         letters = Letters(text_page, text)
@@ -87,7 +88,7 @@ def _read(document: pdfium.PdfDocument, page: pdfium.PdfPage, index: int, readin
         if reading.annotated_pages is None or index + 1 in reading.annotated_pages:
             spelled = with_annotations(document, page, text_page, spelled, is_moved=spelled != text)
     finally:
-        text_page.close()
+        text_page.unload()
     found = PageText(spelled, unmapped_share, lines)
     return _looked_at(page, found, reading.languages) if _says_little(found, reading.languages) else found
 
