@@ -11,6 +11,7 @@ import pypdfium2.raw as pdfium_c
 LINE_END = "\r\n"  # as pdfium writes it
 # A line end between two lines, beside a letter that is alone in its line or its word.
 _LONELY = re.compile(r"\r\n(?:(?<=\A.\r\n)|(?<=[ \n].\r\n)|(?=.(?:[ ]|\r\n|\Z)))(?!\r\n|\Z)", re.DOTALL)
+_PAIRS = re.compile("[\U00010000-\U0010ffff]")
 _JOINED = " \u200b"  # as long as what it replaces; of the two a reader sees the space
 
 Box = tuple[float, float, float, float]  # left, right, bottom, top, in points from the page's lower left corner
@@ -21,7 +22,7 @@ class Letters:
 
     def __init__(self, text_page: pdfium.PdfTextPage, text: str) -> None:
         self.text_page = text_page
-        self.has_pairs = not text.isascii() and max(text) > "\uffff"  # pdfium counts those twice
+        self.has_pairs = _PAIRS.search(text) is not None  # pdfium counts those twice
         self._raw = text_page.raw
         self._size = len(text)
         self._rect = pdfium_c.FS_RECTF()
