@@ -172,6 +172,13 @@ def test_forms_that_draw_each_other_tenfold_are_a_bomb_too() -> None:
         objects[number] = stream(b"/A Do " * 10, FORM + b"/Resources<</XObject<</A %d 0 R>>>>" % (number + 1))
     objects[109] = stream(b"BT /F1 1 Tf (x) Tj ET", FORM + b"/Resources<</Font<</F1 3 0 R>>>>")
     assert reason(build(objects)) is Reason.TOO_LARGE
+    inherited = dict(objects)
+    page, _, resources = objects[20].partition(b"/Resources")
+    resources, _, rest = resources.partition(b"/Contents")
+    inherited[20] = page + b"/Contents" + rest
+    inherited[2] = objects[2][: -len(b">>")] + b"/Resources" + resources + b">>"
+    assert reason(build(inherited)) is Reason.TOO_LARGE
+    assert reason(build_compact(inherited)) is Reason.TOO_LARGE
     objects[101] = stream(b"BT /F1 1 Tf (x) Tj ET", FORM + b"/Resources<</Font<</F1 3 0 R>>>>")
     assert TEXT in read(build(objects)).text
 

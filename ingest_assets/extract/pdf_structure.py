@@ -10,7 +10,7 @@ from io import BytesIO
 
 from pypdf import PdfReader
 from pypdf.errors import DependencyError, EmptyFileError
-from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, PdfObject, StreamObject
+from pypdf.generic import ArrayObject, DictionaryObject, IndirectObject, NameObject, PdfObject, StreamObject
 
 from ingest_assets.errors import DocumentRejected, Reason
 from ingest_assets.extract.pdf_guard import (
@@ -32,6 +32,7 @@ TOTAL_LIMIT_BYTES = 1024 * 1024 * 1024  # inflated, of all pages
 PAGE_LIMIT = 20_000
 PARTS_LIMIT = 20_000  # streams that make up one page
 _HEAD_BYTES = 4096  # of a stream's dictionary
+_RESOURCES = NameObject("/Resources")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +124,27 @@ def _structure(reader: PdfReader, data: bytes, streams: Streams) -> Structure:
 
 
 def _pages(root: DictionaryObject) -> Iterator[DictionaryObject | None]:
-    """Yield every page object in order, None for one that is missing; refuses trees that contain themselves."""
-    stack: list[tuple[object, frozenset[int]]] = [(root.raw_get("/Pages"), frozenset())]
+    """Yield every page object in order, None for one that is missing; refuses trees that contain themselves.
+
+    A page without resources gets those of the nearest node above that has some, as readers do.
+    """
+    stack: list[tuple[object, frozenset[int], PdfObject | None]] = [(root.raw_get("/Pages"), frozenset(), None)]
     count = 0
     while stack:
-        reference, above = stack.pop()
+        reference, above, inherited = stack.pop()
         number = reference.idnum if isinstance(reference, IndirectObject) else 0
         if number in above:
             raise DocumentRejected(Reason.CORRUPT, "The page tree of the PDF contains itself.")
         node = reference.get_object() if isinstance(reference, IndirectObject) else reference
         kids = node.get("/Kids") if isinstance(node, DictionaryObject) else None
         kids = kids.get_object() if kids is not None else None
+        if isinstance(node, DictionaryObject) and _RESOURCES in node:
+            inherited = node.raw_get(_RESOURCES)
+        elif isinstance(node, DictionaryObject) and inherited is not None:
+            node[_RESOURCES] = inherited
         if isinstance(kids, ArrayObject):
             inside = above | {number} if number else above
-            stack.extend((kid, inside) for kid in reversed(list(kids)))
+            stack.extend((kid, inside, inherited) for kid in reversed(list(kids)))
         elif not (isinstance(node, DictionaryObject) and node.get("/Type") == "/Pages"):
             count += 1
             yield node if isinstance(node, DictionaryObject) and node.get("/Type", "/Page") == "/Page" else None
