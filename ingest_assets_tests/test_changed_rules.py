@@ -17,7 +17,7 @@ from ingest_assets_tests.fixtures_kept import Kept
 from ingest_assets_tests.pipeline import Pipeline
 from ingest_assets_tests.texts import paragraphs
 
-SOURCE = '[source]\nurl = "inbox"\n'
+SOURCE = '[source]\nurl = "inbox"\nlisting_interval_seconds = 0\n'
 MODELS = "".join(
     f'[[models]]\nversion = "v{size}"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\ndimensions = {size}\n'
     "price_per_million_tokens = 0.02\n"
