@@ -226,7 +226,8 @@ def told(
 ) -> Iterator[dg.DagsterInstance]:
     """The instance of a deployment on a metered server, with two addresses."""
     deployment.configure(
-        '[source]\nurl = "inbox"\n[alerts]\nui_url = "http://ui.example.org"\n[[models]]\nversion = "v1"\n'
+        '[source]\nurl = "inbox"\nlisting_interval_seconds = 0\n'
+        '[alerts]\nui_url = "http://ui.example.org"\n[[models]]\nversion = "v1"\n'
         f'provider = "openai"\nmodel = "m"\ndimensions = 8\nbase_url = "{embedding_server.url}"\n'
     )
     deployment.extra_environment["INGEST_ALERTS__URLS"] = f"{endpoint.address} {mail.address}"

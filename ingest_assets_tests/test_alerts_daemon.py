@@ -24,28 +24,68 @@ from ingest_assets.defs.instance import open_instance
 from ingest_assets.defs.troubles import STILL_SECONDS, sensors_in_trouble
 from ingest_assets.settings import load_settings
 from ingest_assets_tests.alert_receivers import http_endpoint, mail_server
+from ingest_assets_tests.embedding_server import EmbeddingServer, error
 from ingest_assets_tests.fixtures_deployment import Deployment
-from ingest_assets_tests.running_dev import running_dev, wait_for
+from ingest_assets_tests.running_dev import Dev, running_dev, wait_for
+
+
+LETTER, HASH = "The check unresolved_dead_letters fails", "The check hash_freshness fails"
+RUN = "Runs of chunk_vectors at v1 fail"
+LAUNCH = """mutation($job: String!) { launchRun(executionParams: {
+    selector: {repositoryLocationName: "ingest_assets", repositoryName: "__repository__", jobName: $job}
+    runConfigData: "{}" }) { __typename ... on PythonError { message } } }"""
+
+
+def launch(dev: Dev, job: str) -> None:
+    """Launch a job as its page in the UI does."""
+    launched = dev.graphql(LAUNCH, job=job)["launchRun"]
+    assert launched["__typename"] == "LaunchRunSuccess", launched
 
 
 @pytest.mark.daemon
-def test_the_daemon_tells_once_across_a_restart_and_says_when_it_is_well_again(deployment: Deployment) -> None:
-    """A dead letter: one message by HTTP and one by mail, none after the restart, one more when it is mended."""
+def test_the_daemon_tells_once_across_a_restart_and_says_when_it_is_well_again(
+    deployment: Deployment, embedding_server: EmbeddingServer
+) -> None:
+    """A dead letter, a failed run and a broken hash, by HTTP and by mail: each once, nothing again after the restart."""
     with http_endpoint() as endpoint, mail_server() as mail:
+        deployment.configure(
+            '[source]\nurl = "inbox"\n[[models]]\nversion = "v1"\nprovider = "openai"\nmodel = "m"\ndimensions = 8\n'
+            f'base_url = "{embedding_server.url}"\n'
+        )
         deployment.extra_environment["INGEST_ALERTS__URLS"] = f"{endpoint.address} {mail.address}"
+        deployment.extra_environment["OPENAI_API_KEY"] = "a-key"
+
+        def told(text: str) -> list[str]:
+            """Return the lines that say this, in every message so far."""
+            return [line for item in endpoint.received for line in item["message"].splitlines() if text in line]
+
+        deployment.write("good.md", "The good pump was inspected on the first day.")
         deployment.write("bad.md", b"\x89PNG\r\n\x1a\n" + bytes(100))
         with running_dev(deployment) as dev:
-            wait_for(lambda: endpoint.received and mail.received, 150, "the message about the dead letter")
+            wait_for(lambda: told(LETTER), 150, "the message about the dead letter")
+            deployment.query("UPDATE ingest.chunks SET text = text || '!'")
+            launch(dev, "check_everything")
+            wait_for(lambda: told(HASH), 150, "the message about the broken hash")
+            embedding_server.always = error(401, "Incorrect API key", code="invalid_api_key")
+            deployment.write("more.md", "Another pump was inspected on the second day.")
+            wait_for(lambda: told(RUN), 150, "the message about the failed run")
             dev.kill()
-        with running_dev(deployment):
+        before = len(endpoint.received)
+        with running_dev(deployment) as dev:
             time.sleep(75)  # two looks of the sensor and more
-            assert len(endpoint.received) == len(mail.received) == 1
-            deployment.write("bad.md", "The pump was inspected on the third day, and its seal was replaced.")
-            wait_for(lambda: len(endpoint.received) == len(mail.received) == 2, 150, "the message about the recovery")
-    first, last = (item["title"] for item in endpoint.received)
-    assert first.startswith("ingest-assets: wrong: The check unresolved_dead_letters fails")
-    assert last.startswith("ingest-assets: well again: The check unresolved_dead_letters fails")
-    assert [subject for subject, _ in mail.received] == [first, last]
+            assert len(endpoint.received) == before
+            embedding_server.always = None
+            deployment.write("bad.md", "The bad pump was inspected on the third day, and its seal was replaced.")
+            deployment.query("UPDATE ingest.chunks SET text = rtrim(text, '!') WHERE text LIKE '%!'")
+            wait_for(lambda: len(told(LETTER)) == len(told(RUN)) == 2, 240, "the recovery of documents and runs")
+            launch(dev, "check_everything")
+            wait_for(lambda: len(told(HASH)) == 2, 150, "the recovery of the check of hashes")
+    for trouble in (LETTER, HASH, RUN):
+        first, last = told(trouble)
+        assert not first.startswith("Well again"), first
+        assert last.startswith("Well again"), last
+    wait_for(lambda: len(mail.received) == len(endpoint.received), 30, "the same by mail")
+    assert [subject for subject, _ in mail.received] == [item["title"] for item in endpoint.received]
 
 
 @pytest.fixture

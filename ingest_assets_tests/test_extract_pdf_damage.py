@@ -238,6 +238,16 @@ def test_a_form_that_draws_itself_many_times_is_refused() -> None:
     assert reason(build(drawn)) is Reason.TOO_LARGE
 
 
+def test_a_large_form_that_draws_itself_once_is_refused() -> None:
+    """Its letters lie on each other in many layers, and pdfium takes minutes to tell them apart."""
+    drawn = pages(lines(TEXT) + b"/X Do", resources=b"/XObject<</X 8 0 R>>")
+    form = FORM + b"/Resources<</Font<</F1 3 0 R>>/XObject<</X 8 0 R>>>>"
+    drawn[8] = stream(b"BT /F1 12 Tf 72 500 Td" + b"(x) Tj" * 50 + b" ET /X Do", form)
+    assert TEXT in read(build(drawn)).text
+    drawn[8] = stream(b"BT /F1 12 Tf 72 500 Td" + b"(x) Tj" * 2_000 + b" ET /X Do", form)
+    assert reason(build(drawn)) is Reason.TOO_LARGE
+
+
 def test_one_form_that_draws_another_very_often_is_refused() -> None:
     """Two small streams are enough for more text than any page has."""
     drawn = pages(lines(TEXT) + b"/X Do", resources=b"/XObject<</X 8 0 R>>")

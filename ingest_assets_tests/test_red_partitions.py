@@ -25,7 +25,8 @@ def instance(
 ) -> Iterator[dg.DagsterInstance]:
     """The instance of a deployment on a metered server that refuses one text; both documents are ingested."""
     deployment.configure(
-        '[source]\nurl = "inbox"\ndeletion_grace_seconds = 0\n[[models]]\nversion = "v1"\nprovider = "openai"\n'
+        '[source]\nurl = "inbox"\nlisting_interval_seconds = 0\n'
+        'deletion_grace_seconds = 0\n[[models]]\nversion = "v1"\nprovider = "openai"\n'
         f'model = "m"\ndimensions = 8\nbase_url = "{embedding_server.url}"\n'
     )
     for name, value in {**deployment.environment, "OPENAI_API_KEY": "a-key"}.items():

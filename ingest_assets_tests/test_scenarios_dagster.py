@@ -27,7 +27,8 @@ def metered(
 ) -> Iterator[Deployment]:
     """A deployment on a metered server, open in this process."""
     deployment.configure(
-        '[source]\nurl = "inbox"\nmax_documents_per_run = 50\n[[models]]\nversion = "v1"\nprovider = "openai"\n'
+        '[source]\nurl = "inbox"\nlisting_interval_seconds = 0\n'
+        'max_documents_per_run = 50\n[[models]]\nversion = "v1"\nprovider = "openai"\n'
         f'model = "m"\ndimensions = 8\nbase_url = "{embedding_server.url}"\n'
     )
     deployment.extra_environment["OPENAI_API_KEY"] = "a-key"

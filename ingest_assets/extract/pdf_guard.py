@@ -29,6 +29,7 @@ _DRAWING = b"0123456789.- \r\n\tlmchvyreWnfSsBbqQkgGKwJjMd*"
 _ESCAPED = re.compile(rb"#([0-9A-Fa-f]{2})")
 _NUMBER = re.compile(rb"(\d+)\s+\d+\s*\Z")
 _FONT = re.compile(rb"/Length1\b|/Subtype\s*/(?:Type1C|CIDFontType0C|OpenType)\b")
+_SMALL_FORM_BYTES = 5_000  # one that draws itself as deep as pdfium goes is soon read
 _HEAD_BYTES = 1500  # of a stream's dictionary
 _NOTES = (b"/Widget", b"/FreeText", b"/Highlight", b"/Underline", b"/Squiggly", b"/StrikeOut", b"/Caret", b"/#")
 _TEXT_NOTE = re.compile(rb"/Subtype\s*/Text\b")
@@ -63,7 +64,7 @@ class Streams:
     suspects: list[tuple[int, list[str]]] = field(default_factory=list)  # (object number, filters) of large ones
     forms: int = 0  # content that pages draw
     has_notes: bool = False  # fields, notes or comments somewhere, in what is not encrypted
-    deep_forms: int = 0  # of these, those that draw more than one other
+    deep_forms: int = 0  # of these, those that draw more than one other, or are large and draw one
 
 
 def inflate(data: bytes, filters: list[str], limit: int, *, is_page: bool) -> Inflated:
@@ -170,7 +171,8 @@ def check_streams(data: bytes) -> Streams:
             found.has_notes = _has_notes(_opened(body, filters))
         if _FORM.search(head):
             found.forms += 1
-            found.deep_forms += inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False).draws > 1
+            form = inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False)
+            found.deep_forms += form.draws > (form.size_bytes < _SMALL_FORM_BYTES)
     return found
 
 

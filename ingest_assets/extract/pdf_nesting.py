@@ -13,6 +13,8 @@ from ingest_assets.extract.pdf_guard import CONTENT_LIMIT_BYTES, stream_filters,
 
 DRAWS_LIMIT = 20  # of one page or form, below which nothing is looked at
 _EXPANDED_LIMIT_BYTES = 4 * CONTENT_LIMIT_BYTES
+# Letters that lie on each other are compared with each other: of a form that draws itself pdfium makes 30 layers.
+_ENDLESS_LIMIT_BYTES = 200_000
 _DEPTH = 30  # forms within forms, of which pdfium draws some more; one that draws itself goes as deep as it may
 _DRAW = re.compile(rb"/([^\s/<>\[\](){}%]+)\s+Do\b")
 
@@ -30,15 +32,18 @@ class Nesting:
     def __init__(self) -> None:
         self._contents: dict[int, _Content] = {}
         self._sizes: dict[tuple[int, int], int] = {}
+        self._is_endless = False  # some form draws itself, by way of others or not
 
     def check(self, page: DictionaryObject, content: bytes) -> None:
         """Raise DocumentRejected (`too_large`) where a page with all the forms it draws grows beyond its bound."""
-        if self._expanded(_read(content, page, DictionaryObject()), _DEPTH) > _EXPANDED_LIMIT_BYTES:
+        size_bytes = self._expanded(_read(content, page, DictionaryObject()), _DEPTH)
+        if size_bytes > (_ENDLESS_LIMIT_BYTES if self._is_endless else _EXPANDED_LIMIT_BYTES):
             raise too_large("A page")
 
     def _expanded(self, content: _Content, depth: int) -> int:
         """Return the bytes of a content with everything it draws; one that draws itself ends at the depth."""
         size_bytes = content.size_bytes
+        self._is_endless = self._is_endless or (not depth and bool(content.drawn))
         for reference, count in content.drawn if depth else ():
             known = (reference.idnum, depth)
             if known not in self._sizes:
