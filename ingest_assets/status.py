@@ -38,6 +38,7 @@ def totals(database: Database) -> dict[str, Any]:
         unreadable = rows(connection, "unreadable_documents")
         hints = one(connection, "count_hints")["hints"]
         set_aside = rows(connection, "count_set_aside_messages")
+        alerts = rows(connection, "undelivered_alerts")
         runs = rows(connection, "living_embedding_runs")
     models = [model for model in all_models(database) if model.status != "retired"]
     active = served_model([model for model in models if model.status == "active"])
@@ -61,6 +62,7 @@ def totals(database: Database) -> dict[str, Any]:
             "unreadable": {item["reason"]: item["documents"] for item in unreadable},
             "next_attempt_at": min((item["next_attempt_at"].isoformat() for item in unreadable), default=None),
         },
+        "undelivered_alerts": sum(item["waiting"] for item in alerts),
         "embedding_runs": [{**item, "started_at": item["started_at"].isoformat()} for item in runs],
     }
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
@@ -60,6 +61,21 @@ def test_what_lasts_is_told_again_after_the_time_and_not_before(hours: int, repe
         following = step(states, [trouble("a")], NOW + timedelta(hours=hour), timedelta(hours=repeat))
         states, told = dict(following.states), told + len(following.notices)
     assert told == 1 + hours // repeat
+
+
+@given(st.lists(st.booleans(), max_size=12))
+def test_what_may_pass_by_itself_is_told_when_it_has_lasted_and_its_end_only_then(history: list[bool]) -> None:
+    """Looks every half minute, patience of one minute: the third in a row tells, and only what was told recovers."""
+    states: dict[str, State] = {}
+    lasting, is_told = 0, False
+    for number, is_wrong in enumerate(history):
+        troubles = [replace(trouble("sensor/source_sensor"), since=None, patience_seconds=60.0)] if is_wrong else []
+        found = step(states, troubles, NOW + timedelta(seconds=30 * number), timedelta(days=1))
+        lasting = lasting + 1 if is_wrong else 0
+        changes = [notice.change for notice in found.notices]
+        assert changes == (["new"] if lasting == 3 else ["recovered"] if is_told and not is_wrong else [])
+        is_told = lasting >= 3
+        states = dict(found.states)
 
 
 def test_a_change_of_numbers_is_no_news() -> None:

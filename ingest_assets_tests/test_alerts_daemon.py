@@ -28,17 +28,19 @@ from ingest_assets_tests.embedding_server import EmbeddingServer, error
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.running_dev import Dev, running_dev, wait_for
 
-
 LETTER, HASH = "The check unresolved_dead_letters fails", "The check hash_freshness fails"
 RUN = "Runs of chunk_vectors at v1 fail"
-LAUNCH = """mutation($job: String!) { launchRun(executionParams: {
-    selector: {repositoryLocationName: "ingest_assets", repositoryName: "__repository__", jobName: $job}
+LOCATION = "query { repositoriesOrError { ... on RepositoryConnection { nodes { name location { name } } } } }"
+LAUNCH = """mutation($place: String!, $repository: String!, $job: String!) { launchRun(executionParams: {
+    selector: {repositoryLocationName: $place, repositoryName: $repository, jobName: $job}
     runConfigData: "{}" }) { __typename ... on PythonError { message } } }"""
 
 
 def launch(dev: Dev, job: str) -> None:
     """Launch a job as its page in the UI does."""
-    launched = dev.graphql(LAUNCH, job=job)["launchRun"]
+    [found] = dev.graphql(LOCATION)["repositoriesOrError"]["nodes"]
+    variables = {"place": found["location"]["name"], "repository": found["name"], "job": job}
+    launched = dev.graphql(LAUNCH, **variables)["launchRun"]
     assert launched["__typename"] == "LaunchRunSuccess", launched
 
 
@@ -46,7 +48,7 @@ def launch(dev: Dev, job: str) -> None:
 def test_the_daemon_tells_once_across_a_restart_and_says_when_it_is_well_again(
     deployment: Deployment, embedding_server: EmbeddingServer
 ) -> None:
-    """A dead letter, a failed run and a broken hash, by HTTP and by mail: each once, nothing again after the restart."""
+    """A dead letter, a failed run, a broken hash, by HTTP and by mail: each once, nothing again after the restart."""
     with http_endpoint() as endpoint, mail_server() as mail:
         deployment.configure(
             '[source]\nurl = "inbox"\n[[models]]\nversion = "v1"\nprovider = "openai"\nmodel = "m"\ndimensions = 8\n'
@@ -140,6 +142,16 @@ def test_a_daemon_that_stands_still_is_one_trouble_not_one_for_each_sensor(insta
     assert location.count == 2
     assert location.command == "dagster definitions validate -w workspace.yaml"
     assert "embedding_sensor, source_sensor" in location.where
+
+
+def test_a_location_that_never_loaded_is_told_from_outside_after_some_minutes(instance: dg.DagsterInstance) -> None:
+    """The daemon runs and knows of no sensor; while it starts that is nothing yet."""
+    heartbeat(instance, ago=1)
+    location = found(instance)["location"]
+    assert "has not loaded" in location.what
+    assert location.patience_seconds == STILL_SECONDS
+    add_sensor(instance, "source_sensor", InstigatorStatus.RUNNING, TickStatus.SKIPPED, ago=5)
+    assert found(instance) == {}
 
 
 def test_a_sensor_that_fails_or_is_switched_off_is_told_by_name(instance: dg.DagsterInstance) -> None:

@@ -248,6 +248,15 @@ def test_a_large_form_that_draws_itself_once_is_refused() -> None:
     assert reason(build(drawn)) is Reason.TOO_LARGE
 
 
+def test_a_form_that_draws_itself_behind_the_length_it_gives_is_refused() -> None:
+    """Readers go on to the end of the stream, and so does what bounds them."""
+    drawn = pages(lines(TEXT) + b"/X Do", resources=b"/XObject<</X 8 0 R>>")
+    form = FORM + b"/Resources<</Font<</F1 3 0 R>>/XObject<</X 8 0 R>>>>"
+    whole = stream(b"BT /F1 12 Tf 72 500 Td (x) Tj ET" + b" /X Do" * 3, form)
+    drawn[8] = re.sub(rb"/Length \d+", b"/Length 40", whole)
+    assert reason(build(drawn)) is Reason.TOO_LARGE
+
+
 def test_one_form_that_draws_another_very_often_is_refused() -> None:
     """Two small streams are enough for more text than any page has."""
     drawn = pages(lines(TEXT) + b"/X Do", resources=b"/XObject<</X 8 0 R>>")

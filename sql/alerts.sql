@@ -4,6 +4,14 @@
 -- One look at a time; whoever comes second sees what the first wrote.
 LOCK TABLE ingest.alert_states IN SHARE ROW EXCLUSIVE MODE
 
+-- name: try_looking_lock
+-- Be the one process that looks; false while another one does.
+SELECT pg_try_advisory_lock(hashtext('alerts-look'), 0) AS is_held
+
+-- name: release_looking_lock
+-- Others may look.
+SELECT pg_advisory_unlock(hashtext('alerts-look'), 0)
+
 -- name: alert_states
 -- What was wrong at the last look, the longest first.
 SELECT key, trouble, opened_at, told_at FROM ingest.alert_states ORDER BY opened_at, key

@@ -5,7 +5,10 @@ look; whoever dies between sending and noting it leaves a message that is sent t
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
 from psycopg.rows import DictRow
@@ -14,7 +17,7 @@ from psycopg.types.json import Jsonb
 from ingest_assets.alerts.transitions import Notice, State, step
 from ingest_assets.alerts.troubles import Trouble
 from ingest_assets.alerts.wording import message
-from ingest_assets.database import Connection, Database, row, rows, run
+from ingest_assets.database import Connection, Database, one, row, rows, run
 
 FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 30.0, 3600.0
 
@@ -24,6 +27,18 @@ Send = Callable[[str, str, str], str | None]  # address, title, body -> what wen
 def address_sha256(address: str) -> bytes:
     """Return what stands for an address in the database: it may hold a password."""
     return hashlib.sha256(address.encode()).digest()
+
+
+@contextmanager
+def looking(database: Database) -> Iterator[bool]:
+    """Tell whether nobody else looks now: what an older look found must not overwrite what a newer one did."""
+    with database.connection() as connection:
+        is_alone = bool(one(connection, "try_looking_lock")["is_held"])
+        try:
+            yield is_alone
+        finally:
+            if is_alone and not connection.closed:
+                one(connection, "release_looking_lock")
 
 
 def record_troubles(
@@ -79,19 +94,22 @@ def undelivered(database: Database) -> list[DictRow]:
         return rows(connection, "undelivered_alerts")
 
 
-def deliver_messages(database: Database, addresses: Sequence[str], send: Send) -> int:
-    """Send what is due, the oldest first; returns how many were taken. A refusal is tried again, later each time."""
+def deliver_messages(database: Database, addresses: Sequence[str], send: Send, *, seconds: float = math.inf) -> int:
+    """Send what is due, the oldest first, for about so long; returns how many were taken.
+
+    A refusal is tried again, later each time.
+    """
     by_digest = {address_sha256(address): address for address in addresses}
-    delivered = 0
-    while (item := _take(database, list(by_digest))) is not None:
+    delivered, deadline = 0, time.monotonic() + seconds
+    while time.monotonic() < deadline and (item := _take(database, list(by_digest))) is not None:
         error = send(by_digest[item["address_sha256"]], item["title"], item["body"])
         with database.connection() as connection:
             if error is None:
                 run(connection, "mark_alert_delivered", message_id=item["message_id"])
                 delivered += 1
             else:
-                seconds = min(FIRST_DELAY_SECONDS * 2.0 ** (item["attempts"] - 1), LONGEST_DELAY_SECONDS)
-                run(connection, "put_off_alert", message_id=item["message_id"], error=error, seconds=seconds)
+                delay = min(FIRST_DELAY_SECONDS * 2.0 ** (item["attempts"] - 1), LONGEST_DELAY_SECONDS)
+                run(connection, "put_off_alert", message_id=item["message_id"], error=error, seconds=delay)
     return delivered
 
 

@@ -19,7 +19,7 @@ class State:
 
     trouble: Trouble
     opened_at: datetime
-    told_at: datetime  # when people last heard of it
+    told_at: datetime | None  # when people last heard of it; None while it may pass by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +48,19 @@ def step(
 ) -> Step:
     """Return what changes: a trouble is told when it comes, every `repeat_after` while it lasts, and when it goes.
 
+    One with patience is told once it has lasted for so long, and not at all if it goes before.
+
     One whose key begins like one of `unjudged` stays as it is, where this look does not find it.
     """
     following: dict[str, State] = {}
     notices: list[Notice] = []
     for trouble in troubles:
         before = states.get(trouble.key)
-        if before is None:
-            opened_at = min(trouble.since or now, now)
-            following[trouble.key] = State(trouble, opened_at, told_at=now)
-            notices.append(Notice("new", trouble, opened_at))
+        if before is None or before.told_at is None:
+            opened_at = before.opened_at if before is not None else min(trouble.since or now, now)
+            is_told = now - opened_at >= timedelta(seconds=trouble.patience_seconds)
+            following[trouble.key] = State(trouble, opened_at, now if is_told else None)
+            notices += [Notice("new", trouble, opened_at)] if is_told else []
         elif now - before.told_at >= repeat_after:
             following[trouble.key] = State(trouble, before.opened_at, told_at=now)
             notices.append(Notice("lasting", trouble, before.opened_at))
@@ -66,7 +69,7 @@ def step(
     following |= {
         key: state for key, state in states.items() if key not in following and key.startswith(tuple(unjudged))
     }
-    gone = [state for key, state in states.items() if key not in following]
+    gone = [state for key, state in states.items() if key not in following and state.told_at is not None]
     notices += [Notice("recovered", state.trouble, state.opened_at) for state in gone]
     order = {"new": 0, "lasting": 1, "recovered": 2}
     return Step(following, tuple(sorted(notices, key=lambda notice: (order[notice.change], notice.opened_at))))

@@ -22,6 +22,7 @@ class Trouble:
     since: datetime | None  # with a time zone; None is since this look
     path: str  # in the UI, from its root
     command: str  # to run next
+    patience_seconds: float = 0.0  # for so long it may pass by itself, and nobody is told
 
     def to_json(self) -> dict[str, Any]:
         """Return the trouble as it is stored."""

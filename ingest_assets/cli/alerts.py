@@ -3,6 +3,7 @@
 What does not belong here: what is a trouble (`defs/troubles.py`).
 """
 
+import json
 import time
 from datetime import UTC, datetime
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from ingest_assets.alerts.outbox import address_sha256, open_states, undelivered
+from ingest_assets.alerts.transitions import Notice
 from ingest_assets.alerts.wording import duration
 from ingest_assets.cli.context import JSON, platform_or_leave, settings_or_leave
 from ingest_assets.cli.output import console, errors, leave, print_json, print_table
@@ -23,7 +25,7 @@ NO_ADDRESS = "No address is set; set INGEST_ALERTS__URLS to Apprise addresses, s
 
 @app.command("list", epilog="Examples: `ingest-assets alerts list` · `ingest-assets alerts list --json`")
 def list_alerts(as_json: JSON = False) -> None:
-    """Show what was wrong at the last look, and messages that wait. Exit 1 while something is wrong."""
+    """Show what was wrong at the last look, and messages that wait. Exit 1 while something is wrong or waits."""
     from ingest_assets.alerts.delivery import addresses_of, shown
 
     with platform_or_leave(as_json=as_json) as platform:
@@ -40,7 +42,7 @@ def list_alerts(as_json: JSON = False) -> None:
         print_json({"wrong": found, "undelivered": messages, "addresses": list(names.values())})
     else:
         _print(states, messages, has_addresses=bool(names))
-    raise typer.Exit(1 if states else 0)
+    raise typer.Exit(1 if states or messages else 0)
 
 
 @app.command("test", epilog="Examples: `ingest-assets alerts test` · `ingest-assets alerts test --json`")
@@ -64,6 +66,7 @@ def try_addresses(as_json: JSON = False) -> None:
 def watch(
     once: Annotated[bool, typer.Option("--once", help="Look once, deliver, and end; for cron.")] = False,
     seconds: Annotated[float, typer.Option(help="Between two looks.", min=1)] = 30.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON value a line for every change.")] = False,
 ) -> None:
     """Do what `alert_sensor` does, from a process that needs neither the daemon nor the code location."""
     from sqlalchemy.exc import SQLAlchemyError  # as slow to import as all other commands together
@@ -71,11 +74,11 @@ def watch(
     from ingest_assets.defs.alert_sensor import look
     from ingest_assets.defs.instance import open_instance
 
-    with platform_or_leave(as_json=False) as platform, open_instance(platform.settings) as instance:
+    with platform_or_leave(as_json=as_json) as platform, open_instance(platform.settings) as instance:
         while True:
             try:
                 for notice in look(instance, platform)[0]:
-                    console.print(f"{notice.change}: {notice.trouble.what}", markup=False, highlight=False)
+                    _print_notice(notice, as_json=as_json)
             except (IngestError, SQLAlchemyError) as error:
                 if once:
                     raise
@@ -84,6 +87,14 @@ def watch(
             if once:
                 return
             time.sleep(seconds)
+
+
+def _print_notice(notice: Notice, *, as_json: bool) -> None:
+    if as_json:
+        found = {"change": notice.change, **notice.trouble.to_json(), "since": notice.opened_at.isoformat()}
+        console.print(json.dumps(found), markup=False, highlight=False, soft_wrap=True)
+    else:
+        console.print(f"{notice.change}: {notice.trouble.what}", markup=False, highlight=False)
 
 
 def _print(states: list[Any], messages: list[dict[str, Any]], *, has_addresses: bool) -> None:

@@ -23,7 +23,7 @@ from ingest_assets.cli.output import console, leave
 from ingest_assets.embedded import DatabaseUrls
 from ingest_assets.errors import EnvironmentProblem, IngestError
 from ingest_assets.platform import open_platform
-from ingest_assets.settings import Settings
+from ingest_assets.settings import AlertSettings, Settings
 
 EXAMPLES = "Examples: `ingest-assets dev` · `ingest-assets --config prod.toml dev --port 3001`"
 HOST = "127.0.0.1"
@@ -56,6 +56,8 @@ def _serve(settings: Settings, urls: DatabaseUrls, port: int) -> int:
         # Dagster writes the planned events of a run that it makes for many partitions in batches, not one by one.
         "DAGSTER_EVENT_BATCH_SIZE": str(EVENTS_PER_STATEMENT),
     }
+    if settings.alerts.ui_url == AlertSettings().ui_url:  # nobody named another place: links lead to this one
+        environment["INGEST_ALERTS__UI_URL"] = f"http://{HOST}:{port}"
     command = [sys.executable, "-m", "dagster", "dev", "-m", "ingest_assets.definitions", "-h", HOST, "-p", str(port)]
     with _stop_requested() as is_stopping, _children(command, environment) as process:
         if _wait_until_up(process, port, is_stopping):

@@ -107,6 +107,12 @@ def print_totals(found: dict[str, Any]) -> None:
             style="yellow",
             highlight=False,
         )
+    if found["undelivered_alerts"]:
+        errors.print(
+            f"{found['undelivered_alerts']} alerts wait for their address; `ingest-assets alerts list` says why.",
+            style="yellow",
+            highlight=False,
+        )
     if source["messages_set_aside"]:
         errors.print(
             f"Queue messages that could not be read: {_detail(source['messages_set_aside'])}; "

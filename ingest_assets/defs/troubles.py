@@ -24,8 +24,8 @@ from ingest_assets.models import live_models
 from ingest_assets.platform import Platform
 from ingest_assets.verdicts import Check
 
-COMPLETED = (AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED)
-RECENT_RESULTS = 25  # of a check: as many runs may be under way, each with a result that is still to come
+COMPLETED = {AssetCheckExecutionRecordStatus.SUCCEEDED, AssetCheckExecutionRecordStatus.FAILED}
+FAILING_SECONDS = 45.0  # of a sensor, before people hear of it: two looks, for a store may fail once
 STILL_SECONDS = 300.0  # sensors tick every five seconds, the daemon shows every thirty that it lives
 SHOWN_CHARACTERS = 300  # of a failure
 RUNS_LOOKED_AT = 50  # ended runs of a kind, the newest first
@@ -62,8 +62,9 @@ def failed_checks(instance: dg.DagsterInstance) -> Iterator[Trouble]:
     """Yield a trouble for each check whose newest result is a failure."""
     for check in CHECKS:
         key = dg.AssetCheckKey(dg.AssetKey(check.asset), check.name)
-        history = instance.event_log_storage.get_asset_check_execution_history(key, limit=RECENT_RESULTS)
-        newest = next((record for record in history if record.status in COMPLETED), None)
+        # Runs under way have results that are still to come, however many there are.
+        history = instance.event_log_storage.get_asset_check_execution_history(key, limit=1, status=COMPLETED)
+        newest = next(iter(history), None)
         if newest is None or newest.event is None or newest.status != AssetCheckExecutionRecordStatus.FAILED:
             continue
         evaluation = newest.event.get_dagster_event().asset_check_evaluation_data
@@ -173,6 +174,18 @@ def sensors_in_trouble(instance: dg.DagsterInstance) -> Iterator[Trouble]:
             command="start it again: dagster-daemon run -w workspace.yaml, or ingest-assets dev",
         )
         return
+    if heartbeat is not None and not states:
+        yield Trouble(
+            key="location",
+            severity="ERROR",
+            what="The code location has not loaded: the daemon runs, and no sensor has ever ticked.",
+            where="ingest_assets",
+            count=1,
+            since=None,
+            path="/deployment/locations",
+            command="dagster definitions validate -w workspace.yaml",
+            patience_seconds=STILL_SECONDS,
+        )
     yield from _still_sensors(instance, states)
 
 
@@ -186,7 +199,7 @@ def _still_sensors(instance: dg.DagsterInstance, states: Sequence[InstigatorStat
         if ticks and ticks[0].status == TickStatus.FAILURE:
             error = ticks[0].tick_data.error
             said = _short(error.message) if error else "no reason given"
-            yield _of_sensor(state, f"fails: {said}", "mend the cause; it goes on by itself")
+            yield _of_sensor(state, f"fails: {said}", "mend the cause; it goes on by itself", FAILING_SECONDS)
         elif ticks and ticks[0].timestamp < time.time() - STILL_SECONDS:
             still.append((state, ticks[0].timestamp))
     if still:
@@ -202,8 +215,7 @@ def _still_sensors(instance: dg.DagsterInstance, states: Sequence[InstigatorStat
         )
 
 
-def _of_sensor(state: InstigatorState, what: str, command: str) -> Trouble:
+def _of_sensor(state: InstigatorState, what: str, command: str, patience_seconds: float = 0.0) -> Trouble:
     name = state.instigator_name
-    return Trouble(
-        f"sensor/{name}", "ERROR", f"The sensor {name} {what.rstrip('.')}.", name, 1, None, "/automation", command
-    )
+    said = f"The sensor {name} {what.rstrip('.')}."
+    return Trouble(f"sensor/{name}", "ERROR", said, name, 1, None, "/automation", command, patience_seconds)

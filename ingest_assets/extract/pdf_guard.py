@@ -64,7 +64,9 @@ class Streams:
     suspects: list[tuple[int, list[str]]] = field(default_factory=list)  # (object number, filters) of large ones
     forms: int = 0  # content that pages draw
     has_notes: bool = False  # fields, notes or comments somewhere, in what is not encrypted
-    deep_forms: int = 0  # of these, those that draw more than one other, or are large and draw one
+    # Of these, those that draw more than one other, or are large and draw one: (body, filters) by object number, up to
+    # where they end in the file, which is what pdfium reads where the length is wrong.
+    deep_forms: dict[int, list[tuple[bytes, list[str]]]] = field(default_factory=dict)
 
 
 def inflate(data: bytes, filters: list[str], limit: int, *, is_page: bool) -> Inflated:
@@ -172,7 +174,8 @@ def check_streams(data: bytes) -> Streams:
         if _FORM.search(head):
             found.forms += 1
             form = inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False)
-            found.deep_forms += form.draws > (form.size_bytes < _SMALL_FORM_BYTES)
+            if form.draws > (form.size_bytes < _SMALL_FORM_BYTES):
+                found.deep_forms.setdefault(number, []).append((body, filters))
     return found
 
 

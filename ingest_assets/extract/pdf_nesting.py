@@ -5,6 +5,7 @@ What does not belong here: the size of a single stream (pdf_guard.py).
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pypdf.generic import DictionaryObject, IndirectObject, StreamObject
@@ -29,7 +30,8 @@ class _Content:
 class Nesting:
     """The forms of one document."""
 
-    def __init__(self) -> None:
+    def __init__(self, written: Mapping[int, Sequence[tuple[bytes, list[str]]]]) -> None:
+        self._written = written  # (body, filters) of forms as they stand in the file, by object number
         self._contents: dict[int, _Content] = {}
         self._sizes: dict[tuple[int, int], int] = {}
         self._is_endless = False  # some form draws itself, by way of others or not
@@ -54,10 +56,12 @@ class Nesting:
     def _form(self, reference: IndirectObject, inherited: DictionaryObject) -> _Content:
         if reference.idnum not in self._contents:
             form = reference.get_object()
-            found = _Content()
+            bodies = list(self._written.get(reference.idnum, ()))
             if isinstance(form, StreamObject) and form.get("/Subtype") == "/Form":
-                inner = unpacked(bytes(form._data), stream_filters(form))  # noqa: SLF001 - get_data() would inflate it without our bounds
-                found = _read(inner, form, inherited)
+                bodies.append((bytes(form._data), stream_filters(form)))  # noqa: SLF001 - get_data() would inflate it without our bounds
+            holder = form if isinstance(form, DictionaryObject) else DictionaryObject()
+            read = [_read(unpacked(body, filters), holder, inherited) for body, filters in bodies]
+            found = max(read, key=_weight, default=_Content())
             self._contents[reference.idnum] = found
         return self._contents[reference.idnum]
 
@@ -76,3 +80,7 @@ def _forms(holder: DictionaryObject) -> DictionaryObject:
     forms = resources.get("/XObject") if isinstance(resources, DictionaryObject) else None
     forms = forms.get_object() if forms is not None else None
     return forms if isinstance(forms, DictionaryObject) else DictionaryObject()
+
+
+def _weight(content: _Content) -> tuple[int, int]:
+    return sum(count for _, count in content.drawn), content.size_bytes

@@ -93,9 +93,10 @@ def _structure(reader: PdfReader, data: bytes, streams: Streams) -> Structure:
     if not isinstance(root, DictionaryObject):
         raise TypeError
     # One form that draws others several times is enough: one of these may be itself.
-    is_deep = streams.deep_forms > 0 or (reader.is_encrypted and streams.forms > 0)
+    is_deep = bool(streams.deep_forms) or (reader.is_encrypted and streams.forms > 0)
+    written = {} if reader.is_encrypted else streams.deep_forms
     has_notes = streams.has_notes or reader.is_encrypted
-    nesting, lost, annotated, total, has_actual_text, count = Nesting(), [], set(), 0, False, 0
+    nesting, lost, annotated, total, has_actual_text, count = Nesting(written), [], set(), 0, False, 0
     for count, page in enumerate(_pages(root), start=1):
         content = Inflated(is_whole=False) if page is None else _content(page, b"" if reader.is_encrypted else data)
         total += content.size_bytes
