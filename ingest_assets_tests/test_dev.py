@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from ingest_assets_tests.embedding_server import EmbeddingServer
 from ingest_assets_tests.fixtures_deployment import Deployment
 from ingest_assets_tests.fixtures_s3 import TestQueue, notification
 from ingest_assets_tests.places import BucketPlace
@@ -72,6 +73,26 @@ def test_events_alone_make_an_upload_searchable_and_a_deletion_felt(
         # A deletion brings the next listing forward, which finds the other document too.
         wait_for(lambda: found() == {"first.md", "untold.md"}, SEARCHABLE_SECONDS, "the deletion in search")
     assert queue.waiting() == 0
+
+
+@pytest.mark.daemon
+def test_two_daemons_at_once_do_no_harm(deployment: Deployment, embedding_server: EmbeddingServer) -> None:
+    """Both notice the documents; each text is paid for once, and each document is served once."""
+    deployment.configure(
+        '[source]\nurl = "inbox"\n[[models]]\nversion = "v1"\nprovider = "openai"\nmodel = "m"\ndimensions = 8\n'
+        f'base_url = "{embedding_server.url}"\n'
+    )
+    deployment.extra_environment["OPENAI_API_KEY"] = "a-key"
+    with running_dev(deployment), running_dev(deployment):
+        for number in range(20):
+            deployment.write(f"{number}.md", f"Note {number}. The pump of station {number} was inspected.")
+        wait_for(lambda: deployment.json("status", code=None)["documents"]["complete"] == 20, 180, "all documents")
+        wait_for(lambda: not deployment.query("SELECT FROM ingest.run_leases"), 60, "the end of all runs")
+    notes = [text for text in embedding_server.texts if text.startswith("Note ")]
+    assert sorted(notes) == sorted(set(notes))
+    served = deployment.query("SELECT document_id FROM serving.index_1")
+    assert len(served) == len({row["document_id"] for row in served}) == 20
+    assert all(item["passed"] for item in deployment.json("verify"))
 
 
 def test_a_taken_port_is_said_before_anything_starts(deployment: Deployment) -> None:

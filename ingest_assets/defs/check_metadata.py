@@ -21,7 +21,8 @@ def check_metadata(verdict: Verdict) -> dict[str, Any]:
     """Return the metadata of a verdict."""
     metadata: dict[str, Any] = {**verdict.counts, "looked at": verdict.scope}
     if not verdict.passed:
-        metadata["what to do"] = verdict.remedy
+        # As plain text: the UI shows Markdown behind a button only, and this is what people look for first.
+        metadata["what to do"] = verdict.remedy.replace("`", "")
         metadata["first offenders"] = dg.MetadataValue.md(offenders_table(verdict))
     return metadata
 
