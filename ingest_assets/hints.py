@@ -130,9 +130,14 @@ def _set_aside(connection: Connection, message: QueueMessage, content: MessageCo
         "set_message_aside",
         message_id=message.message_id,
         reason=content.fault,
-        detail=content.detail.replace("\0", "\\x00"),
-        body=message.body[:KEPT_CHARACTERS].replace("\0", "\\x00"),
+        detail=_storable(content.detail),
+        body=_storable(message.body[:KEPT_CHARACTERS]),
     )
+
+
+def _storable(text: str) -> str:
+    """Return a text as Postgres can hold it: what JSON can spell and no text has is written as an escape."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _look(source: Source, hints: Sequence[DictRow]) -> list[State]:

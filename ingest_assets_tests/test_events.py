@@ -122,6 +122,18 @@ def test_b02_a_bad_message_is_set_aside_alone(
     assert queue.waiting() == 0
 
 
+def test_a_message_that_postgres_could_not_hold_holds_up_no_other(
+    database: Database, s3: "S3Client", bucket: str, queue: TestQueue
+) -> None:
+    """Half of a surrogate pair and a NUL, in names that the reason quotes."""
+    queue.send(r'{"\ud800": 1, "\u0000": 2}', notification("a.txt", bucket=bucket))
+    received = receive(database, BucketPlace(s3, bucket, ""), queue)
+    assert (len(received.set_aside), queue.waiting()) == (1, 0)
+    assert hints(database) == [f"s3://{bucket}/a.txt"]
+    [kept] = set_aside_messages(database)
+    assert kept["detail"].endswith(r"an object with \x00, \ud800")
+
+
 def test_several_records_of_one_message_stand_for_themselves() -> None:
     """One that cannot be read is the message's fault, and the others are still events."""
     content = read_message(notification("a.txt", "bad%FFkey.txt", "b+c.txt"))
