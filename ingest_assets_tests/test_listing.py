@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 
 def settings_of(folder: Path) -> SourceSettings:
     """Return settings that name a folder."""
-    return SourceSettings(url=f"file://{folder}")
+    return SourceSettings(url=f"file://{folder}", listing_interval_seconds=0)
 
 
 def step(database: Database, source: Source, folder: Path) -> Discovery | None:
@@ -202,7 +202,7 @@ def test_a_bucket_of_two_pages_in_ticks_of_one(database: Database, s3: "S3Client
     keys = {f"{hashlib.sha256(str(number).encode()).hexdigest()[:6]} +%é{number}.txt" for number in range(1100)}
     for key in keys:
         place.put(key, b"")
-    settings = SourceSettings(url=f"s3://{bucket}/in/")
+    settings = SourceSettings(url=f"s3://{bucket}/in/", listing_interval_seconds=0)
     source = place.open()
     ticks = 1
     while (found := continue_discovery(database, source, settings, 0)) is None:
