@@ -156,5 +156,5 @@ def _watch(terminal: Terminal) -> None:
 
     until(is_ended)
     process.communicate()
-    assert process.returncode in (0, 130)
+    assert process.returncode in (0, 130, -signal.SIGINT)
     terminal.typed.add("alerts watch")
