@@ -40,11 +40,11 @@ _JOINERS = regex.compile(
     r"]+(?=[\p{Latin}\p{Greek}\p{Cyrillic}\p{Nd}])"
 )
 _FOLDED = re.compile("[ﬀ-ﬆ]")
-# Whatever one of the patterns above may change: most texts hold nothing of it, and are looked through once.
-_SPECIAL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\xa0\xad\u034f\u061c\u1680\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff"
-    "\ufe00-\ufe0f\ufeff\ufff0-\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fffﬀ-ﬆ]"
-)
+# Whatever one of the patterns above may change is among these; a text is looked through once, and its few kinds of
+# them tell which patterns it needs.
+_UNUSUAL = re.compile("[^\t\n -~]")
+# Letters that NFC leaves alone whatever stands beside them: Latin, general punctuation, the ligatures.
+_COMPOSED = re.compile("[\x00-\u02ff\u2010-\u2027\u2030-\u205e\ufb00-\ufb06\ufffe]*")
 _TOO_WIDE = " " * 129
 _LONG_BLANKS = re.compile(r"[^\S\n]{129,}")
 _BLANK_LINES = re.compile(r"\n{4,}")
@@ -95,21 +95,21 @@ def visible_length(text: str, enough: int) -> int:
 
 
 def _normalise_letters(text: str) -> str:
-    if _SURROGATES.search(text):
+    unusual = "".join(set(_UNUSUAL.findall(text)))
+    if _SURROGATES.search(unusual):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
-    special = "".join(set(_SPECIAL.findall(text)))
-    if special:
-        text = _without_special(text, special)
-    if not unicodedata.is_normalized("NFC", text):
+        unusual = "".join(set(_UNUSUAL.findall(text)))
+    text = _without_special(text, unusual)
+    if not (_COMPOSED.fullmatch(unusual) or unicodedata.is_normalized("NFC", text)):
         text = unicodedata.normalize("NFC", _LONG_MARKS.sub(r"\1", text))
     return text
 
 
-def _without_special(text: str, special: str) -> str:
-    """Return the text without what readers do not see; `special` are the letters of it that one of the rules knows."""
+def _without_special(text: str, unusual: str) -> str:
+    """Return the text without what readers do not see; `unusual` are the letters of it beyond plain ASCII."""
     for rule, replacement in ((_LINE_ENDS, "\n"), (_DROPPED, ""), (_SPACES, " ")):
-        if rule.search(special):
+        if rule.search(unusual):
             text = rule.sub(replacement, text)
-    if _RARE.search(special):
+    if _RARE.search(unusual):
         text = _JOINERS.sub("", _SELECTORS.sub("", _TAGS.sub(r"\1", text)))
-    return _FOLDED.sub(lambda match: _LIGATURES[match.group()], text) if _FOLDED.search(special) else text
+    return _FOLDED.sub(lambda match: _LIGATURES[match.group()], text) if _FOLDED.search(unusual) else text
