@@ -31,8 +31,7 @@ _NUMBER = re.compile(rb"(\d+)\s+\d+\s*\Z")
 _FONT = re.compile(rb"/Length1\b|/Subtype\s*/(?:Type1C|CIDFontType0C|OpenType)\b")
 _SMALL_FORM_BYTES = 5_000  # one that draws itself as deep as pdfium goes is soon read
 _HEAD_BYTES = 1500  # of a stream's dictionary
-_NOTES = (b"/Widget", b"/FreeText", b"/Highlight", b"/Underline", b"/Squiggly", b"/StrikeOut", b"/Caret", b"/#")
-_TEXT_NOTE = re.compile(rb"/Subtype\s*/Text\b")
+_NOTE = re.compile(rb"/(?:Widget|FreeText|Highlight|Underline|Squiggly|StrikeOut|Caret|#|Subtype\s*/Text\b)")
 _FORM = re.compile(rb"/Subtype\s*/Form\b")
 _FULL_NAMES = {
     "/Fl": "/FlateDecode", "/LZW": "/LZWDecode", "/A85": "/ASCII85Decode", "/AHx": "/ASCIIHexDecode",
@@ -163,24 +162,20 @@ def _count(piece: bytes, result: Inflated) -> None:
 
 def check_streams(data: bytes) -> Streams:
     """Refuse bombs outside of pages (forms, fonts, object streams); pictures and attachments are never opened."""
-    found = Streams(has_notes=any(_has_notes(part) for part in _between_streams(data)))
+    found = Streams(has_notes=_NOTE.search(b"\n".join(_between_streams(data))) is not None)
     for number, head, body in _streams(data):
         filters = _filters(head)
         if len(body) * _growth(filters) > STREAM_LIMIT_BYTES and not _SKIPPED.search(head):
             inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False)
             found.suspects.append((number, filters))
         if b"/ObjStm" in head and not found.has_notes:
-            found.has_notes = _has_notes(_opened(body, filters))
+            found.has_notes = _NOTE.search(_opened(body, filters)) is not None
         if _FORM.search(head):
             found.forms += 1
             form = inflate(body, filters, STREAM_LIMIT_BYTES, is_page=False)
             if form.draws > (form.size_bytes < _SMALL_FORM_BYTES):
                 found.deep_forms.setdefault(number, []).append((body, filters))
     return found
-
-
-def _has_notes(part: bytes) -> bool:
-    return any(name in part for name in _NOTES) or _TEXT_NOTE.search(part) is not None
 
 
 def _opened(body: bytes, filters: list[str]) -> bytes:

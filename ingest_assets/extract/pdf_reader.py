@@ -8,6 +8,8 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from io import BytesIO
+from itertools import count as count_from
+from itertools import repeat
 
 import regex
 from pypdf import PdfReader
@@ -33,17 +35,23 @@ _PLAIN = regex.compile(
 _ENTRY = re.compile(rb"/([A-Za-z]++)\s*+(/[A-Za-z]++|\[[^]]*+\]|[^/>]++)")
 _REFERENCES = regex.compile(rb"\[?+(?:\s*+\d{1,9}\s++\d{1,5}\s++R\b)*+\s*+\]?+\s*+")
 _REFERENCE = re.compile(rb"(\d+)\s+(\d+)")
-_PAGE_KEYS = {key[1:].encode(): NameObject(key) for key in ("/Contents", "/Resources", "/Annots")}
-_TYPE, _PAGE = NameObject("/Type"), NameObject("/Page")
-# The head of a stream that is nothing but packed: what the content of most pages is.
+_TYPE, _COUNT, _PAGE, _NODE = (NameObject(name) for name in ("/Type", "/Count", "/Page", "/Pages"))
+_PAGE_KEYS = [(key, NameObject(f"/{key.decode()}")) for key in (b"Contents", b"Resources", b"Annots")]
+_TREE_KEYS = [(key, NameObject(f"/{key.decode()}")) for key in (b"Kids", b"Parent")]
+_NODE_KEYS = frozenset([b"Type", b"Count", b"Kids", b"Parent"])  # one that has others hands them down
+_COUNTED = re.compile(rb"\d{1,9}\s*")
+# The head of a stream that is nothing but packed: what the content of most pages is, and streams of objects.
 _PACKED = regex.compile(
-    rb"\s*+(\d{1,9})\s++(\d{1,5})\s++obj\s*+<<\s*+(?:/Length\s++(\d{1,9})\s*+/Filter\s*+/FlateDecode"
-    rb"|/Filter\s*+/FlateDecode\s*+/Length\s++(\d{1,9}))\s*+>>\s*+stream\r?\n"
+    rb"\s*+(\d{1,9})\s++(\d{1,5})\s++obj\s*+<<((?:\s*+/[A-Z][A-Za-z]*+\s*+(?:/[A-Za-z]++|\d{1,9}+))*+)\s*+>>"
+    rb"\s*+stream\r?\n"
 )
+_PACKED_ENTRY = re.compile(rb"/([A-Za-z]++)\s*+(/[A-Za-z]++|\d++)")
 _PACKED_END = re.compile(rb"\s*+endstream\b")
+_PACKED_KEYS = (frozenset([b"Filter", b"Length"]), frozenset([b"Filter", b"Length", b"Type", b"N", b"First"]))
 _IN_USE, _COMPRESSED = 1, 2  # kinds of entries, of ISO 32000-1 table 18
 _PARTS, _LONGEST = 3, 8  # of an entry, and bytes of one of its numbers
 _FILTER, _FLATE = NameObject("/Filter"), NameObject("/FlateDecode")
+_FIRST, _OBJECTS = NameObject("/First"), NameObject("/ObjStm")
 
 # Their warnings quote what they found in the file.
 for _name in ("pypdf", "pypdfium2"):
@@ -75,12 +83,23 @@ class LazyReader(PdfReader):
         head = _PACKED.match(self._data, start)
         if head is None or (int(head[1]), int(head[2])) != (number, generation):
             return None
-        end = head.end() + int(head[3] or head[4])
-        if not _PACKED_END.match(self._data, end):
+        entries = _PACKED_ENTRY.findall(head[3])
+        values = dict(entries)
+        holds_objects = values.get(b"Type") == b"/ObjStm"
+        if values.keys() != _PACKED_KEYS[holds_objects] or len(values) != len(entries):
+            return None
+        try:
+            end = head.end() + int(values[b"Length"])
+            first = int(values.get(b"First", 0))
+        except ValueError:  # a name
+            return None
+        if values[b"Filter"] != b"/FlateDecode" or not _PACKED_END.match(self._data, end):
             return None
         found = EncodedStreamObject()
         found._data = bytes(self._data[head.end() : end])  # noqa: SLF001 - set_data() would pack it once more
         found[_FILTER] = _FLATE
+        if holds_objects:
+            found[_TYPE], found[_FIRST] = _OBJECTS, NumberObject(first)
         self.cache_indirect_object(generation, number, found)
         return found
 
@@ -108,20 +127,18 @@ class LazyReader(PdfReader):
         if not packed or max(packed[:: sum(widths)]) > _COMPRESSED:
             super()._read_xref_subsections(idx_pairs, get_entry, used_before)
             return
-        size, middle, compressed = sum(widths), 1 + widths[1], self.xref_objStm
-        position, number_of = 0, int.from_bytes
+        size, compressed, position = sum(widths), self.xref_objStm, 0
         for start, count in self._pairs(idx_pairs):
-            for number in range(start, start + count):
-                entry = packed[position : position + size]
-                position += size
-                kind = entry[0] if entry else 0
+            entries = packed[position : position + count * size]
+            position += len(entries)
+            places, others = _column(entries, size, 1, widths[1]), _column(entries, size, 1 + widths[1], widths[2])
+            for number, kind, place, other in zip(count_from(start), entries[::size], places, others, strict=False):
                 if kind == _IN_USE:
-                    generation = number_of(entry[middle:], "big")
-                    known = self.xref.setdefault(generation, {})
+                    known = self.xref.setdefault(other, {})
                     if number not in known and number not in compressed:
-                        known[number] = number_of(entry[1:middle], "big")
+                        known[number] = place
                 elif kind == _COMPRESSED and number not in compressed and number not in self.xref.get(0, {}):
-                    compressed[number] = (number_of(entry[1:middle], "big"), number_of(entry[middle:], "big"))
+                    compressed[number] = (place, other)
 
     @staticmethod
     def _is_usual(widths: list[int]) -> bool:
@@ -136,29 +153,36 @@ class LazyReader(PdfReader):
         stream, offsets = self._unpack(holder)
         if number not in offsets:
             return NullObject()
-        found: PdfObject | None = self._read_page(stream.getbuffer(), offsets[number])
+        found: PdfObject | None = self._read_plain(stream.getbuffer(), offsets[number])
         if found is None:
             stream.seek(offsets[number])
             found = read_object(stream, self)
         self.cache_indirect_object(0, number, found)
         return found
 
-    def _read_page(self, data: memoryview, offset: int) -> DictionaryObject | None:
-        """Return what is asked of a page, None for all that is no page or not plain: pypdf reads it whole."""
+    def _read_plain(self, data: memoryview, offset: int) -> DictionaryObject | None:
+        """Return a node of the page tree, and what is asked of a page; None for all else: pypdf reads it whole."""
         plain = _PLAIN.match(data, offset)
         entries = _ENTRY.findall(plain[0]) if plain is not None else []
         values = dict(entries)
-        if values.get(b"Type") != b"/Page" or len(values) != len(entries):
+        kind = values.get(b"Type")
+        if len(values) != len(entries) or not (
+            kind == b"/Page" or (kind == b"/Pages" and values.keys() <= _NODE_KEYS and b"Count" in values)
+        ):
             return None
-        page = DictionaryObject({_TYPE: _PAGE})
-        for key, name in _PAGE_KEYS.items():
+        found = DictionaryObject({_TYPE: _PAGE if kind == b"/Page" else _NODE})
+        if kind == b"/Pages":
+            if not _COUNTED.fullmatch(values[b"Count"]):
+                return None
+            found[_COUNT] = NumberObject(int(values[b"Count"]))
+        for key, name in _PAGE_KEYS if kind == b"/Page" else _TREE_KEYS:
             if key in values:
                 is_array = values[key].startswith(b"[")
-                found = [IndirectObject(int(a), int(b), self) for a, b in _REFERENCE.findall(values[key])]
-                if not _REFERENCES.fullmatch(values[key]) or not (found or is_array):
+                references = [IndirectObject(int(a), int(b), self) for a, b in _REFERENCE.findall(values[key])]
+                if not _REFERENCES.fullmatch(values[key]) or not (references or is_array):
                     return None
-                page[name] = ArrayObject(found) if is_array else found[0]
-        return page
+                found[name] = ArrayObject(references) if is_array else references[0]
+        return found
 
     def _unpack(self, holder: int) -> tuple[BytesIO, dict[int, int]]:
         if holder not in self._unpacked:
@@ -176,3 +200,11 @@ class LazyReader(PdfReader):
             self._unpacked[holder] = BytesIO(data), places
             self._unpacked_bytes += len(data)
         return self._unpacked[holder]
+
+
+def _column(entries: bytes, size: int, start: int, width: int) -> Iterable[int]:
+    """Return one number of every entry: `width` bytes from `start` on, the most significant first."""
+    numbers: Iterable[int] = entries[start::size] if width else repeat(0)
+    for place in range(start + 1, start + width):
+        numbers = [number << 8 | byte for number, byte in zip(numbers, entries[place::size], strict=False)]
+    return numbers
