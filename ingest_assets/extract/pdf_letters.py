@@ -5,13 +5,13 @@ What does not belong here: the order of lines (pdf_order.py).
 
 import re
 
-import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
+
+from ingest_assets.extract.pdf_pages import LoadedText
 
 LINE_END = "\r\n"  # as pdfium writes it
 # A line end between two lines, beside a letter that is alone in its line or its word.
 _LONELY = re.compile(r"\r\n(?:(?<=\A.\r\n)|(?<=[ \n].\r\n)|(?=.(?:[ ]|\r\n|\Z)))(?!\r\n|\Z)", re.DOTALL)
-_PAIRS = re.compile("[\U00010000-\U0010ffff]")
 _JOINED = " \u200b"  # as long as what it replaces; of the two a reader sees the space
 
 Box = tuple[float, float, float, float]  # left, right, bottom, top, in points from the page's lower left corner
@@ -20,9 +20,8 @@ Box = tuple[float, float, float, float]  # left, right, bottom, top, in points f
 class Letters:
     """The letters of one page, by their positions in its text."""
 
-    def __init__(self, text_page: pdfium.PdfTextPage, text: str) -> None:
+    def __init__(self, text_page: LoadedText, text: str) -> None:
         self.text_page = text_page
-        self.has_pairs = _PAIRS.search(text) is not None  # pdfium counts those twice
         self._raw = text_page.raw
         self._size = len(text)
         self._rect = pdfium_c.FS_RECTF()
@@ -46,7 +45,7 @@ def with_whole_rows(letters: Letters, text: str) -> str:
 
     A cell that holds one digit is the usual case.
     """
-    if letters.has_pairs:
+    if letters.text_page.has_pairs:
         return text
     parts, copied = [], 0
     for match in _LONELY.finditer(text):

@@ -33,7 +33,7 @@ class LineLook:
 
 def mark_gaps(page: pdfium.PdfPage, letters: Letters, text: str) -> str:
     """Return the text with a tab for every wide gap in its first and its last line, where running titles stand."""
-    if letters.has_pairs:
+    if letters.text_page.has_pairs:
         return text
     wide = page.get_width() * _WIDE_SHARE
     last = text.rstrip().rfind(LINE_END) + len(LINE_END)

@@ -7,12 +7,12 @@ order, and know it better than geometry does. A look at a few lines tells.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-import pypdfium2 as pdfium
 import pypdfium2.raw as pdfium_c
 
 from ingest_assets.extract.pdf_letters import LINE_END, Letters
+from ingest_assets.extract.pdf_pages import LoadedPage, LoadedText
 
 HYPHEN = "\ufffe"  # what pdfium writes for one at a line end
 _SAMPLE = 9  # lines that are looked at
@@ -54,10 +54,10 @@ class OrderSample:
         self._checked = 0
         self._is_trusted = True
 
-    def is_to_be_checked(self, page: pdfium.PdfPage, index: int) -> bool:
+    def is_to_be_checked(self, page: LoadedPage, index: int) -> bool:
         """Tell whether this page is one of the sample, turned, or in a document that has moved lines."""
         is_sampled = self._checked < _FIRST_PAGES or index % _EVERY_PAGE == 0
-        return is_sampled or not self._is_trusted or bool(page.get_rotation()) or _is_cropped(page)
+        return is_sampled or not self._is_trusted or bool(page.get_rotation()) or page.is_cropped
 
     def note(self, *, is_moved: bool) -> None:
         """Count a page that was looked at, and whether its lines had to be moved."""
@@ -65,9 +65,9 @@ class OrderSample:
         self._is_trusted = self._is_trusted and not is_moved
 
 
-def in_reading_order(page: pdfium.PdfPage, letters: Letters, text: str) -> str:
+def in_reading_order(page: LoadedPage, letters: Letters, text: str) -> str:
     """Return the text with its lines in reading order, without those outside of the page's crop box."""
-    is_cropped = _is_cropped(page)
+    is_cropped = page.is_cropped
     if not text or not (is_cropped or _is_disordered(page, letters, text)):
         return text
     turn = _turn(page, letters.text_page)
@@ -86,25 +86,17 @@ def in_reading_order(page: pdfium.PdfPage, letters: Letters, text: str) -> str:
     return text if is_prose_beside_prose and not is_cropped else LINE_END.join(map(_written, lines))
 
 
-def _is_cropped(page: pdfium.PdfPage) -> bool:
-    box = page.get_cropbox(fallback_ok=False)
-    return box is not None and bool(box != page.get_mediabox())
-
-
-def _is_disordered(page: pdfium.PdfPage, letters: Letters, text: str) -> bool:
+def _is_disordered(page: LoadedPage, letters: Letters, text: str) -> bool:
     """Tell from a few lines whether they jump up the page, other than to the top of the next column."""
-    filled, position = [], 0
     lines = text.split(LINE_END)
     if len(lines) < _FEWEST_LINES or len(text) < _SHORT_LINE * len(lines):
         return False  # notes of music, labels of a drawing
     if not text.isascii() and len(_RTL.findall(text[: _SAMPLE * _CELL])) > _SAMPLE:
         return False
-    for line in lines:
-        if line and not line.isspace():
-            filled.append((position, line))
-        position += len(line) + len(LINE_END)
+    filled = [index for index, line in enumerate(lines) if line and not line.isspace()]
+    begins = list(accumulate(map(len, lines), lambda start, length: start + length + len(LINE_END), initial=0))
     step = max(1, len(filled) // _SAMPLE)
-    starts = [start + len(line) - len(line.lstrip()) for start, line in filled[::step]]
+    starts = [begins[index] + len(lines[index]) - len(lines[index].lstrip()) for index in filled[::step]]
     turn, crop = _turn(page, letters.text_page), page.get_cropbox()
     places = [place for start in starts if (place := _place(letters, start, crop, turn)) is not None]
     wide, high = page.get_width() * _SIDEWAYS, page.get_height() * _UPWARDS
@@ -120,7 +112,7 @@ def _is_disordered(page: pdfium.PdfPage, letters: Letters, text: str) -> bool:
     )
 
 
-def _turn(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage) -> int:
+def _turn(page: LoadedPage, text_page: LoadedText) -> int:
     """Return by how many degrees the page is turned; letters that lie on their side are read as they were written."""
     rotation = int(page.get_rotation())
     return rotation if rotation and pdfium_c.FPDFText_GetCharAngle(text_page, 0) else 0
@@ -153,7 +145,7 @@ def _turned(
             return left - x0, right - x0, y1 - top, y1 - bottom
 
 
-def _runs(page: pdfium.PdfPage, text_page: pdfium.PdfTextPage, turn: int) -> Iterator[_Run]:
+def _runs(page: LoadedPage, text_page: LoadedText, turn: int) -> Iterator[_Run]:
     run: _Run | None = None
     raw, crop, rect = text_page.raw, page.get_cropbox(), pdfium_c.FS_RECTF()
     for index in range(text_page.count_chars()):

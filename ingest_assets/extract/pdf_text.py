@@ -74,7 +74,7 @@ def read_pages(document: pdfium.PdfDocument, reading: Reading) -> Iterator[PageT
 def _read(document: pdfium.PdfDocument, page: LoadedPage, index: int, reading: Reading) -> PageText:
     text_page = LoadedText(page)
     try:
-        text = text_page.get_text_range()
+        text = text_page.read()
         letters = Letters(text_page, text)
         text = with_whole_rows(letters, text)
         lines = () if reading.has_outline else tuple(line_looks(text_page, text))
