@@ -14,7 +14,7 @@ from ingest_assets.extract.ocr import require_engine
 from ingest_assets.extract.pdf_headings import looked_headings
 from ingest_assets.extract.pdf_judge import accepted_pages, warnings
 from ingest_assets.extract.pdf_order import OrderSample
-from ingest_assets.extract.pdf_outline import outline_entries, place
+from ingest_assets.extract.pdf_outline import has_outline, outline_entries, place
 from ingest_assets.extract.pdf_repair import recounted, with_trailer
 from ingest_assets.extract.pdf_running import without_running_lines
 from ingest_assets.extract.pdf_structure import Structure, read_structure
@@ -55,16 +55,16 @@ def extract_pdf(data: bytes, settings: ExtractSettings) -> Extracted:
 def _extract(document: pdfium.PdfDocument, structure: Structure | None, languages: str | None) -> Extracted:
     if structure is None or structure.has_form:
         document.init_forms()
-    outline = outline_entries(document)
     reading = Reading(
         has_actual_text=structure is None or structure.has_actual_text,
         annotated_pages=None if structure is None else structure.annotated_pages,
-        has_outline=bool(outline),
+        has_outline=has_outline(document),
         languages=languages,
         order=OrderSample(),
     )
     read = accepted_pages(list(read_pages(document, reading)), structure)
     pages = _tidy(read)
+    outline = outline_entries(document) if reading.has_outline else []
     headings = place(outline or looked_headings([page.lines for page in read]), pages, only_found=not outline)
     builder = TextBuilder()
     for index, text in enumerate(pages):

@@ -5,7 +5,8 @@ What does not belong here: guessing headings from the look of lines (pdf_heading
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 import pypdfium2 as pdfium
 
@@ -19,20 +20,28 @@ Entry = tuple[int, str, int]  # level (1 is outermost), title, page index
 Placed = tuple[int, str, int]  # level, title, offset in the page's text
 
 
+def has_outline(document: pdfium.PdfDocument) -> bool:
+    """Tell whether some entry of the outline leads to a page."""
+    return next(_entries(document), None) is not None
+
+
 def outline_entries(document: pdfium.PdfDocument) -> list[Entry]:
-    """Return the outline's entries that lead to a page; a broken outline gives what can be read of it."""
-    entries: list[Entry] = []
+    """Return the outline's entries that lead to a page; a broken outline gives what can be read of it.
+
+    pdfium finds the number of a page sooner when it has read the page before.
+    """
+    return list(islice(_entries(document), _ENTRY_LIMIT))
+
+
+def _entries(document: pdfium.PdfDocument) -> Iterator[Entry]:
     try:
         for bookmark in document.get_toc(max_depth=_DEPTH_LIMIT):
             target = bookmark.get_dest()
             index = target.get_index() if target else None
             if index is not None:
-                entries.append((bookmark.level + 1, one_line(bookmark.get_title()), index))
-            if len(entries) >= _ENTRY_LIMIT:
-                break
+                yield bookmark.level + 1, one_line(bookmark.get_title()), index
     except pdfium.PdfiumError:
-        pass  # a broken outline does not spoil the text
-    return entries
+        return  # a broken outline does not spoil the text
 
 
 def place(entries: Iterable[Entry], pages: list[str], *, only_found: bool) -> dict[int, list[Placed]]:
