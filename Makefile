@@ -48,7 +48,7 @@ ocr: $(INSTALLED)   ## recognising scans, with the engine of this machine
 	@$(WITHOUT_SETTINGS) $(BIN)/python -m pytest -m ocr
 
 $(VENV)/.checked: $(INSTALLED)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 check: $(VENV)/.checked   ## lint and types
