@@ -203,8 +203,16 @@ class LazyReader(PdfReader):
 
 
 def _column(entries: bytes, size: int, start: int, width: int) -> Iterable[int]:
-    """Return one number of every entry: `width` bytes from `start` on, the most significant first."""
-    numbers: Iterable[int] = entries[start::size] if width else repeat(0)
+    """Return a number of every entry: `width` bytes from `start` on, the most significant first.
+
+    The last entry may be cut.
+    """
+    if not width:
+        return repeat(0)
+    whole = len(entries) // size * size
+    numbers: Iterable[int] = entries[start:whole:size]
     for place in range(start + 1, start + width):
-        numbers = [number << 8 | byte for number, byte in zip(numbers, entries[place::size], strict=False)]
-    return numbers
+        numbers = [number << 8 | byte for number, byte in zip(numbers, entries[place:whole:size], strict=True)]
+    if whole == len(entries):
+        return numbers
+    return [*numbers, int.from_bytes(entries[whole:][start : start + width], "big")]
