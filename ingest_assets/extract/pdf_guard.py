@@ -129,7 +129,8 @@ def _feed(chain: list["zlib._Decompress"], piece: bytes, result: Inflated, limit
         result.size_bytes += len(piece)
         result.has_actual_text = result.has_actual_text or b"/ActualText" in piece
         result.is_blank = result.is_blank and not piece.strip(b"\x00 \t\r\n")
-        result.draws += piece.count(b" Do")
+        if b"D" in piece:  # the letter alone is found much sooner
+            result.draws += piece.count(b" Do")
         if is_page:
             _count(piece, result)
         if result.size_bytes > limit or result.letters > LETTER_LIMIT or result.texts > TEXT_LIMIT:

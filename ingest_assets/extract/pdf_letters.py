@@ -18,15 +18,15 @@ Box = tuple[float, float, float, float]  # left, right, bottom, top, in points f
 
 
 class Letters:
-    """The letters of one page, by their positions in its text."""
+    """The letters of one page, by their positions in its text, in units of UTF-16."""
 
-    def __init__(self, text_page: LoadedText, text: str) -> None:
+    def __init__(self, text_page: LoadedText) -> None:
         self.text_page = text_page
         self._raw = text_page.raw
-        self._size = len(text)
+        self._size = len(text_page.units)
         self._rect = pdfium_c.FS_RECTF()
         # Both counts grow together, so that they are the same everywhere where they are at the end.
-        self._is_counted_alike = bool(text) and self._counted(len(text) - 1) == len(text) - 1
+        self._is_counted_alike = self._size > 0 and self._counted(self._size - 1) == self._size - 1
 
     def box(self, position: int) -> Box | None:
         """Return the box of a letter, as high as its font, None where there is none."""

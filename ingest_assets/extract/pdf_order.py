@@ -15,6 +15,7 @@ from ingest_assets.extract.pdf_letters import LINE_END, Letters
 from ingest_assets.extract.pdf_pages import LoadedPage, LoadedText
 
 HYPHEN = "\ufffe"  # what pdfium writes for one at a line end
+_BETWEEN = f" \r\n\0{HYPHEN}"  # letters: what has no place of its own
 _SAMPLE = 9  # lines that are looked at
 _FIRST_PAGES = 30  # of a document that are all looked at
 _EVERY_PAGE = 5  # of the others
@@ -71,7 +72,7 @@ def in_reading_order(page: LoadedPage, letters: Letters, text: str) -> str:
     if not text or not (is_cropped or _is_disordered(page, letters, text)):
         return text
     turn = _turn(page, letters.text_page)
-    runs = list(_runs(page, letters.text_page, turn))
+    runs = list(_runs(page, letters, turn))
     if len(runs) > min(_RUN_LIMIT, len(text) / _RUN_LETTERS):
         return text
     if is_cropped:
@@ -145,21 +146,18 @@ def _turned(
             return left - x0, right - x0, y1 - top, y1 - bottom
 
 
-def _runs(page: LoadedPage, text_page: LoadedText, turn: int) -> Iterator[_Run]:
+def _runs(page: LoadedPage, letters: Letters, turn: int) -> Iterator[_Run]:
     run: _Run | None = None
-    raw, crop, rect = text_page.raw, page.get_cropbox(), pdfium_c.FS_RECTF()
-    for index in range(text_page.count_chars()):
-        char = chr(pdfium_c.FPDFText_GetUnicode(raw, index) or 32)
-        if not char.isalnum() and run is not None and pdfium_c.FPDFText_IsHyphen(raw, index):
-            run.text += HYPHEN
-            continue
-        if char in " \r\n" or (not char.isalnum() and pdfium_c.FPDFText_IsGenerated(raw, index)):
+    crop = page.get_cropbox()
+    for position, char in enumerate(map(chr, letters.text_page.units)):
+        if char in _BETWEEN:
             if run is not None and char != "\n":
-                run.text += " "
+                run.text += HYPHEN if char == HYPHEN else " "
             continue
-        if not pdfium_c.FPDFText_GetLooseCharBox(raw, index, rect):
+        box = letters.box(position)
+        if box is None:
             continue
-        left, right, top, bottom = _turned(crop, turn, rect.left, rect.right, rect.bottom, rect.top)
+        left, right, top, bottom = _turned(crop, turn, *box)
         if run is not None and _continues(run, left, top, bottom):
             run.text += char
             run.right, run.top, run.bottom = max(run.right, right), min(run.top, top), max(run.bottom, bottom)

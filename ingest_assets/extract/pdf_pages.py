@@ -5,6 +5,7 @@ their place in a tree, for those who forget to close them; of a long manual that
 """
 
 import ctypes
+from collections.abc import Sequence
 from functools import cached_property
 
 import pypdfium2 as pdfium
@@ -47,6 +48,7 @@ class LoadedText(pdfium.PdfTextPage):  # type: ignore[misc]  # pypdfium2 has no 
             raise pdfium.PdfiumError("the text of the page cannot be loaded")
         self.page = page
         self.has_pairs = False
+        self.units: Sequence[int] = ()  # of UTF-16, as they were read
         AutoCloseable.__init__(self, None, needs_free=False)
 
     def read(self) -> str:
@@ -60,10 +62,12 @@ class LoadedText(pdfium.PdfTextPage):  # type: ignore[misc]  # pypdfium2 has no 
             last -= 1
         if first > last:
             return ""
-        units = (ctypes.c_ushort * _rounded(end + 2 - start))()
-        written = pdfium_c.FPDFText_GetText(raw, first, last - first + 1, units) - 1  # without the terminator
-        text = str(memoryview(units).cast("B")[: max(0, written) * _UNIT_BYTES], "utf-16-le", "ignore")
-        self.has_pairs = len(text) != written
+        space = (ctypes.c_ushort * _rounded(end + 2 - start))()
+        size = max(1, pdfium_c.FPDFText_GetText(raw, first, last - first + 1, space)) - 1  # without the terminator
+        written = memoryview(space).cast("B")[: size * _UNIT_BYTES]
+        text = str(written, "utf-16-le", "ignore")
+        self.units = written.cast("H")
+        self.has_pairs = len(text) != size
         return text
 
     def unload(self) -> None:

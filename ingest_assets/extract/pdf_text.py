@@ -75,7 +75,7 @@ def _read(document: pdfium.PdfDocument, page: LoadedPage, index: int, reading: R
     text_page = LoadedText(page)
     try:
         text = text_page.read()
-        letters = Letters(text_page, text)
+        letters = Letters(text_page)
         text = with_whole_rows(letters, text)
         lines = () if reading.has_outline else tuple(line_looks(text_page, text))
         unmapped_share = _unmapped_share(text_page)
