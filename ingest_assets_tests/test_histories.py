@@ -10,6 +10,7 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote_plus
@@ -61,12 +62,19 @@ class History(RuleBasedStateMachine):
         model = {"version": "v1", "provider": "openai", "model": "m", "dimensions": 8, "base_url": server.url}
         self.pipeline = Pipeline(database, SmallPages(place.open(), 2), [ModelSettings.model_validate(model)])
         self.late: Iterator[DocumentOutcome] = iter(())  # a run that has begun, and is stopped
+        self.late_since = self.now()  # when the last of them began
 
     def query(self, statement: str) -> list[dict[str, Any]]:
         """Look into the database."""
         with self.database.connection() as connection:
             cursor = connection.execute(statement.encode())
             return cursor.fetchall() if cursor.description else []
+
+    def now(self) -> datetime:
+        """Return the database's time."""
+        [row] = self.query("SELECT clock_timestamp() AS time")
+        time: datetime = row["time"]
+        return time
 
     @rule(key=KEYS, content=CONTENTS)
     def upload(self, key: str, content: list[int]) -> None:
@@ -174,6 +182,7 @@ class History(RuleBasedStateMachine):
     def begin_late_run(self) -> None:
         """A run that has decided on one document, and has read others, when its process is stopped for a while."""
         pipeline = self.pipeline
+        self.late_since = self.now()
         outcomes = ingest_documents(
             self.database, pipeline.source, pipeline.settings, pipeline.pending(), uuid.uuid4().hex
         )
@@ -182,8 +191,11 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def end_late_run(self) -> None:
-        """It goes on with what it knew then: no document that is true to its object becomes untrue."""
-        before = self.true_documents()
+        """It goes on with what it knew then: what others have rightly decided since stays as it is.
+
+        Where nobody has decided since, its read is the newest, even if the object is by now what it was before.
+        """
+        before = self.true_documents(self.late_since)
         list(self.late)
         assert before <= self.true_documents()
 
@@ -201,13 +213,17 @@ class History(RuleBasedStateMachine):
         """Ingest what is pending."""
         self.pipeline.ingest()
 
-    def true_documents(self) -> set[str]:
-        """Return the keys of documents whose last decision was on the bytes that are there now."""
+    def true_documents(self, since: datetime | None = None) -> set[str]:
+        """Return the keys of documents whose last decision, taken since then, was on the bytes that are there now."""
         known = self.query(
-            "SELECT source_key, content_sha256 AS digest FROM ingest.documents WHERE status <> 'deleted'"
+            "SELECT source_key, content_sha256 AS digest, updated_at FROM ingest.documents WHERE status <> 'deleted'"
         )
         objects = {key: hashlib.sha256(data).digest() for key, data in self.place.objects().items()}
-        return {row["source_key"] for row in known if objects.get(row["source_key"]) == row["digest"]}
+        return {
+            row["source_key"]
+            for row in known
+            if objects.get(row["source_key"]) == row["digest"] and (since is None or row["updated_at"] > since)
+        }
 
     @rule()
     def embed(self) -> None:
@@ -341,3 +357,20 @@ def test_an_older_read_never_overwrites_a_newer_one(
         history.overtake(([0], older), ([1], newer))
         assert history.true_documents() == {"a.txt", "z.txt"}
     history.teardown()
+
+
+def test_an_object_that_is_again_as_it_was_ends_as_it_is(
+    database: Database, embedding_server: EmbeddingServer, tmp_path: Path
+) -> None:
+    """A run has read an edit when the edit is taken back: what it records is found to be out of date, and mended."""
+    history = History(database, FolderPlace(tmp_path / "source"), embedding_server)
+    for contents, run in ((([0], [1]), history.ingest_all), (([2], [3]), history.begin_late_run)):
+        for key, content in zip(("a.txt", "z.txt"), contents, strict=True):
+            history.upload(key, content)
+        history.list_source()
+        run()
+    history.upload("z.txt", [1])
+    history.list_source()
+    history.end_late_run()
+    history.teardown()
+    assert history.true_documents() == {"a.txt", "z.txt"}
