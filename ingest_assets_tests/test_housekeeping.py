@@ -149,6 +149,25 @@ def test_a_document_without_a_partition_gets_one(platform: Platform, instance: d
     assert "good.md" in keys(instance)
 
 
+def test_a_version_that_nobody_declared_goes_and_those_of_the_settings_stay(
+    deployment: Deployment, platform: Platform, instance: dg.DagsterInstance
+) -> None:
+    """Somebody typed it into the UI's picker; a declared version may have its partition before its first run."""
+    deployment.configure(
+        '[source]\nurl = "inbox"\n'
+        + "".join(
+            f'[[models]]\nversion = "{version}"\nprovider = "local"\nmodel = "wordllama-l2-supercat"\n'
+            f"dimensions = {dimensions}\n"
+            for version, dimensions in ((VERSION, 256), ("declared", 64))
+        )
+    )
+    instance.add_dynamic_partitions("embedding_model_versions", ["declared", "mistyped"])
+    close_process_platform()
+    done = keep_house(instance, process_platform())
+    assert done["removed versions"] == 1
+    assert set(instance.get_dynamic_partitions("embedding_model_versions")) == {VERSION, "declared"}
+
+
 def test_old_events_go_and_the_state_of_no_partition_is_lost(
     deployment: Deployment, platform: Platform, instance: dg.DagsterInstance
 ) -> None:

@@ -1,4 +1,4 @@
-"""What nobody needs any more goes: partition keys of deleted documents and retired versions, old rows.
+"""What nobody needs any more goes: partition keys of deleted documents and of versions that are none, old rows.
 
 What does not belong here: deleting documents (`deletion.py`), and the statements on the event log (`retention.py`).
 A key goes only while nothing unfinished covers it: a backfill whose key is gone fails as a whole. Its events go too, so
@@ -62,13 +62,13 @@ def remove_document_keys(instance: dg.DagsterInstance, platform: Platform) -> in
 
 
 def remove_version_keys(instance: dg.DagsterInstance, platform: Platform) -> int:
-    """Remove partitions of retired versions, unless something unfinished covers them."""
+    """Remove partitions of retired versions, and of what never was one, unless something unfinished covers them."""
     known = set(instance.get_dynamic_partitions("embedding_model_versions"))
-    retired = {model.version for model in all_models(platform.database) if model.status == "retired"} & known
-    if not retired or unfinished_backfills(instance):
+    dead = known - {model.version for model in all_models(platform.database) if model.status != "retired"}
+    if not dead or unfinished_backfills(instance):
         return 0
     runs, documents = unfinished_runs(instance), instance.get_dynamic_partitions("documents")
-    idle = [version for version in retired if not keys_in_flight(runs, "embed", version, documents)]
+    idle = [version for version in dead if not keys_in_flight(runs, "embed", version, documents)]
     for version in idle:
         instance.delete_dynamic_partition("embedding_model_versions", version)
     return len(idle)
