@@ -66,7 +66,10 @@ def refuse_over_limits(limits: LimitSettings, plan: Plan, approved_units: int | 
     """
     if approved_units is not None and plan.units <= approved_units:
         return
-    approval = f"approve it with `ingest-assets run --approve-units {plan.units}`."
+    approval = (
+        f"approve it with `ingest-assets run --approve-units {plan.units}`, "
+        f"or in the run config of the UI with `approved_units: {plan.units}`."
+    )
     if plan.units > limits.max_units_per_run:
         raise Refused(
             f"{Reason.OVER_BUDGET}: this run would send {plan.units} texts, limits.max_units_per_run is "

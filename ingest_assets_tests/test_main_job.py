@@ -245,6 +245,7 @@ def test_a_plan_above_the_limit_is_refused_with_the_way_to_approve_it(deployment
     [failed] = result["failed_runs"]
     assert result["embedded"] == 0
     assert "--approve-units" in failed["message"]
+    assert "approved_units: " in failed["message"]  # of the UI
     approved = deployment.json("plan")["units"]
     assert deployment.json("run", "--approve-units", str(approved))["embedded"] == approved
 

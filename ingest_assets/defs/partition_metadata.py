@@ -79,8 +79,9 @@ def given_up_metadata(publication: Publication | None, letters: Sequence[DictRow
 
 
 def gone_metadata() -> dict[str, Any]:
-    """Return what the partition of a document shows that was deleted before its run came to it."""
-    return {"result": "gone", "reason": "The document was deleted; housekeeping removes its partition."}
+    """Return what a partition shows whose document was deleted before its run came to it, or never was there."""
+    said = "No such document: it was deleted, or was never in the source; housekeeping removes its partition."
+    return {"result": "gone", "reason": said}
 
 
 def source_link(uri: str, endpoint_url: str | None) -> dg.MetadataValue[Any]:
