@@ -1,7 +1,10 @@
 """Alerts from the real daemon, which is lost and started again in between; and of a daemon that is not there."""
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -20,7 +23,7 @@ from dagster._daemon.types import DaemonHeartbeat
 from dagster_shared.error import SerializableErrorInfo
 
 from ingest_assets.alerts import Trouble
-from ingest_assets.defs.instance import open_instance
+from ingest_assets.defs.instance import open_instance, prepare_home
 from ingest_assets.defs.troubles import STILL_SECONDS, sensors_in_trouble
 from ingest_assets.settings import load_settings
 from ingest_assets_tests.alert_receivers import http_endpoint, mail_server
@@ -154,6 +157,34 @@ def test_a_location_that_never_loaded_is_told_from_outside_after_some_minutes(in
     assert location.patience_seconds == STILL_SECONDS
     add_sensor(instance, "source_sensor", InstigatorStatus.RUNNING, TickStatus.SKIPPED, ago=5)
     assert found(instance) == {}
+
+
+@pytest.mark.daemon
+def test_a_location_that_cannot_be_imported_is_told_from_outside(
+    deployment: Deployment, instance: dg.DagsterInstance
+) -> None:
+    """The real daemon lives and says nothing about it; whoever watches from outside does."""
+    (deployment.folder / "half_upgraded.py").write_text("import a_module_that_is_not_installed\n")
+    (deployment.folder / "workspace.yaml").write_text(
+        f"load_from:\n  - python_file: {deployment.folder / 'half_upgraded.py'}\n"
+    )
+    home = {"DAGSTER_HOME": str(prepare_home(load_settings()))}
+    with (deployment.folder / "daemon.log").open("w") as log:
+        daemon = subprocess.Popen(
+            [Path(sys.executable).parent / "dagster-daemon", "run", "-w", "workspace.yaml"],
+            cwd=deployment.folder,
+            env=deployment.environment | home,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        location: Trouble = wait_for(lambda: found(instance).get("location"), 60, "the location that does not load")
+    finally:
+        daemon.terminate()
+        daemon.wait(timeout=30)
+    assert "a_module_that_is_not_installed" in (deployment.folder / "daemon.log").read_text()
+    assert location.what == "The code location has not loaded: the daemon runs, and no sensor has ever ticked."
+    assert location.command == "dagster definitions validate -w workspace.yaml"
 
 
 def test_a_sensor_that_fails_or_is_switched_off_is_told_by_name(instance: dg.DagsterInstance) -> None:
