@@ -45,10 +45,15 @@ def page() -> Iterator[Any]:
 
 @pytest.fixture
 def dev(deployment: Deployment, embedding_server: EmbeddingServer) -> Iterator[Dev]:
-    """A running `dev` with four documents: one under an odd key, one broken, one whose text the model refuses."""
+    """A running `dev` with four documents: one under an odd key, one broken, one whose text the model refuses.
+
+    The source is listed once, so that what people do in the UI is not done by a sensor.
+    """
     embedding_server.poison.add(POISON)
     deployment.extra_environment["OPENAI_API_KEY"] = "a-key"
-    deployment.configure('[source]\nurl = "inbox"\n' + MODEL.format("v1", embedding_server.url))
+    deployment.configure(
+        '[source]\nurl = "inbox"\nlisting_interval_seconds = 86400\n' + MODEL.format("v1", embedding_server.url)
+    )
     deployment.write("good.md", "The good pump was inspected on the third day, and its seal was replaced.")
     deployment.write(ODD, "The odd pump was inspected on the fourth day, and its seal was replaced.")
     deployment.write("broken.md", b"\x89PNG\r\n\x1a\n" + bytes(100))
@@ -104,6 +109,26 @@ def test_a_red_partition_says_why_and_is_green_and_searchable_after_its_run_is_s
     wait_for(ended(deployment, tagged("dagster/parent_run_id", failed), "SUCCESS"), 90, "the run started again")
     assert "poison.md" in [item["source_key"] for item in deployment.query("SELECT source_key FROM serving.index_1")]
     page.goto(f"{dev.url}/assets/chunk_vectors?view=partitions")
+    page.get_by_text("Failed (0)").wait_for()
+
+
+def test_a_red_partition_whose_file_was_replaced_is_materialized_and_searchable(
+    deployment: Deployment, dev: Dev, page: Any
+) -> None:
+    """No listing comes meanwhile: the partition reads the file as it is now."""
+    deployment.write("broken.md", "The broken pump was inspected on the fifth day, and its seal was replaced.")
+    page.goto(f"{dev.url}/assets/documents?view=partitions&partition=broken.md")
+    page.get_by_text("failed, and did not materialize").wait_for()
+    page.get_by_role("button", name="Materialize").first.click()
+    page.get_by_role("button", name="Launch 1 run").click()
+    wait_for(ended(deployment, tagged("dagster/partition", "broken.md"), "SUCCESS"), 90, "a run of the partition")
+
+    def served() -> list[dict[str, Any]]:
+        return deployment.query("SELECT text FROM serving.index_1 WHERE source_key = 'broken.md'")
+
+    wait_for(lambda: "broken pump" in str(served()), 90, "the new text in the index")
+    page.goto(f"{dev.url}/assets/documents?view=partitions&partition=broken.md")
+    page.get_by_text("Latest materialization").first.wait_for()
     page.get_by_text("Failed (0)").wait_for()
 
 
