@@ -25,6 +25,9 @@ COUNT_OF = (
 )
 LAUNCH = """mutation($params: LaunchBackfillParams!) { launchPartitionBackfill(backfillParams: $params) {
     __typename ... on LaunchBackfillSuccess { backfillId } ... on PythonError { message } } }"""
+CANCEL = "mutation($id: String!) { cancelPartitionBackfill(backfillId: $id) { __typename } }"
+AGAIN = """mutation($id: String!) { reexecutePartitionBackfill(reexecutionParams: {
+    parentRunId: $id, strategy: ALL_STEPS}) { __typename ... on LaunchBackfillSuccess { backfillId } } }"""
 STATUS = "query($id: String!) { partitionBackfillOrError(backfillId: $id) { ... on PartitionBackfill { status } } }"
 PARTITIONS = """query($key: AssetKeyInput!) { assetNodeOrError(assetKey: $key) { ... on AssetNode {
     assetPartitionStatuses { ... on MultiPartitionStatuses { primaryDimensionName ranges {
@@ -131,6 +134,43 @@ def test_a_backfill_survives_a_lost_machine_an_edit_a_deletion_and_a_poisonous_d
     assert paid < DOCUMENTS
     [found] = deployment.query(COUNT_OF, {"key": gone})
     assert found["n"] == 0
+
+
+@pytest.mark.daemon
+def test_a_backfill_that_is_cancelled_in_the_ui_keeps_what_was_paid_and_goes_on_when_executed_again(
+    deployment: Deployment, embedding_server: EmbeddingServer
+) -> None:
+    """Nothing is left out, and nothing sent twice but the request that was under way."""
+    deployment.configure(f'[source]\nurl = "inbox"\n{LOCAL}')
+    for number in range(DOCUMENTS):
+        deployment.write(f"{number:03}.md", body(number))
+    deployment.json("run")
+    embedding_server.seconds = 0.4
+    deployment.extra_environment["OPENAI_API_KEY"] = "a-key"
+    deployment.configure(f'[source]\nurl = "inbox"\n{LOCAL}{METERED.format(embedding_server.url)}')
+
+    def kept() -> int:
+        return DOCUMENTS - len(deployment.query(NOT_EMBEDDED))
+
+    with running_dev(deployment) as dev:
+
+        def status(backfill_id: str) -> str:
+            return str(dev.graphql(STATUS, id=backfill_id)["partitionBackfillOrError"]["status"])
+
+        wait_for(lambda: "v2" in partition_versions(dev), 60, "the new version as a partition, without a reload")
+        first = launch(dev)
+        wait_for(lambda: kept() >= 60, 120, "a fifth of the backfill")
+        assert dev.graphql(CANCEL, id=first)["cancelPartitionBackfill"]["__typename"] == "CancelBackfillSuccess"
+        wait_for(lambda: status(first) == "CANCELED", 120, "the end of the cancelled backfill")
+        assert kept() >= 60
+        again = dev.graphql(AGAIN, id=first)["reexecutePartitionBackfill"]
+        assert again["__typename"] == "LaunchBackfillSuccess", again
+        assert again["backfillId"] != first
+        wait_for(lambda: status(again["backfillId"]) == "COMPLETED_SUCCESS", 240, "the backfill executed again")
+        shown = partitions(dev, "chunk_vectors", "v2")
+    assert shown == {"green": {f"{number:03}.md" for number in range(DOCUMENTS)}, "red": set()}
+    assert kept() == DOCUMENTS
+    assert embedding_server.billed_items <= DOCUMENTS + 8
 
 
 def partition_versions(dev: Dev) -> list[str]:
