@@ -9,6 +9,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from io import BytesIO
 from random import Random
@@ -165,7 +166,8 @@ def _change_tree(data: bytes, random: Random) -> bytes:
     for _ in range(random.randint(1, 6)):
         elements = [element for element in root.iter() if isinstance(element.tag, str)]
         one, two = random.choice(elements), random.choice(elements)
-        random.choice(_TREE)(one, two, random)
+        with suppress(ValueError):  # an earlier mutation made a name or a text that cannot be written
+            random.choice(_TREE)(one, two, random)
     return etree.tostring(root)[:_SIZE_LIMIT]
 
 
