@@ -30,7 +30,7 @@ def _source_reconciliation(context: CheckContext) -> Finding:
     return Finding(
         offenders,
         good="The documents are those of the source.",
-        bad=f"{len(offenders)} differences between the source and the documents.",
+        bad=f"Differences between the source and the documents: {len(offenders)}.",
         counts={**counts, "deletions withheld": len(withheld)},
     )
 
@@ -61,7 +61,7 @@ def _no_empty_success(context: CheckContext) -> Finding:
     return Finding(
         offenders,
         good="Every document with text has chunks.",
-        bad=f"{len(offenders)} documents have text but no chunk.",
+        bad=f"Documents that have text but no chunk: {len(offenders)}.",
     )
 
 
@@ -83,7 +83,7 @@ def _count_reconciliation(context: CheckContext) -> Finding:
         return Finding(
             offenders,
             good="Every chunk of every covered document has exactly one of vector and dead letter.",
-            bad=f"{len(offenders)} runs, documents or versions do not add up.",
+            bad=f"Runs, documents or versions that do not add up: {len(offenders)}.",
             counts={f"{name} at {version}": found[name] for version, found in corpus.items() for name in found},
         )
 
@@ -133,7 +133,7 @@ def _hash_freshness(context: CheckContext) -> Finding:
     return Finding(
         offenders,
         good="Vectors, chunks and served rows are of today's text.",
-        bad=f"{documents_found} documents are served or embedded with a text that is not theirs.",
+        bad=f"Documents served or embedded with a text that is not theirs: {documents_found}.",
     )
 
 
@@ -143,7 +143,7 @@ def _unresolved_dead_letters(context: CheckContext) -> Finding:
     return Finding(
         offenders,
         good="No dead letter is open.",
-        bad=f"{sum(item['letters'] for item in offenders)} dead letters are open.",
+        bad=f"Open dead letters: {sum(item['letters'] for item in offenders)}.",
         counts={"letters": sum(item["letters"] for item in offenders)},
     )
 

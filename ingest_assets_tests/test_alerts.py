@@ -286,9 +286,7 @@ def test_a_dead_letter_a_failed_run_and_a_broken_hash_are_told_once_each_and_so_
     work(told)
     look_again_after_a_restart(told)
     look_again_after_a_restart(told)
-    assert titles(endpoint) == [
-        "ingest-assets: wrong: The check unresolved_dead_letters fails: 1 dead letters are open."
-    ]
+    assert titles(endpoint) == ["ingest-assets: wrong: The check unresolved_dead_letters fails: Open dead letters: 1."]
     assert "Next: ingest-assets dead-letters list" in endpoint.received[0]["message"]
     assert "http://ui.example.org/assets/dead_letters?view=checks" in endpoint.received[0]["message"]
 
@@ -321,7 +319,7 @@ def test_a_dead_letter_a_failed_run_and_a_broken_hash_are_told_once_each_and_so_
     assert job.execute_in_process(instance=told).success
     look_again_after_a_restart(told)
     [last] = titles(endpoint)[3:]
-    assert last.startswith("ingest-assets: well again: The check hash_freshness fails: 2 documents are served")
+    assert last.startswith("ingest-assets: well again: The check hash_freshness fails: Documents served or embedded")
     assert [subject for subject, _ in mail.received] == titles(endpoint)
     assert deployment.json("alerts", "list")["wrong"] == []
 
@@ -335,7 +333,7 @@ def test_withheld_deletions_and_work_that_waits_without_failing_are_told(
     with process_platform().database.connection() as connection:
         connection.execute("UPDATE ingest.documents SET deletion = 'withheld', missing_since = now()")
     look_again_after_a_restart(told)
-    assert "1 deletions are withheld" in endpoint.received[0]["message"]
+    assert "Withheld deletions, for the source shrank suspiciously: 1." in endpoint.received[0]["message"]
     assert "ingest-assets run --approve-deletions" in endpoint.received[0]["message"]
     with process_platform().database.connection() as connection:
         connection.execute("UPDATE ingest.documents SET deletion = NULL, missing_since = NULL")
@@ -343,7 +341,7 @@ def test_withheld_deletions_and_work_that_waits_without_failing_are_told(
         connection.execute("UPDATE ingest.documents SET updated_at = now() - interval '31 minutes'")
         connection.execute("UPDATE ingest.embedding_models SET declared_at = now() - interval '1 day'")
     look_again_after_a_restart(told)
-    assert "1 documents wait to be embedded at v1, and no run works on them." in endpoint.received[1]["message"]
+    assert "Documents that wait to be embedded at v1 while no run works on them: 1." in endpoint.received[1]["message"]
     assert "ingest-assets backfill --model v1" in endpoint.received[1]["message"]
 
 

@@ -171,7 +171,7 @@ def test_a_failed_check_is_run_alone_and_shows_its_offenders_with_links(
     page.goto(f"{dev.url}/assets/chunk_vectors?view=checks&checkDetail=hash_freshness")
     page.get_by_text("Vectors are of the text that their chunks hold now").first.wait_for()
     page.locator("button").filter(has_text=re.compile("^Execute$")).click()
-    page.get_by_text("1 documents are served or embedded with a text that is not theirs.").first.wait_for()
+    page.get_by_text("Documents served or embedded with a text that is not theirs: 1.").first.wait_for()
     page.get_by_text("Rows were changed by hand").first.wait_for()
     page.get_by_text("[Show Markdown]").first.click()
     page.get_by_text("the served rows differ from the chunks").wait_for()

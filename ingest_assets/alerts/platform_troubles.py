@@ -18,7 +18,7 @@ def withheld_deletions(database: Database) -> Iterator[Trouble]:
         yield Trouble(
             key="deletions/withheld",
             severity="ERROR",
-            what=f"{count} deletions are withheld: the source shrank suspiciously.",
+            what=f"Withheld deletions, for the source shrank suspiciously: {count}.",
             where="documents",
             count=count,
             since=None,
@@ -37,7 +37,7 @@ def stalled_work(database: Database, minutes: float, versions: Collection[str]) 
         yield Trouble(
             key="stalled/documents",
             severity="ERROR",
-            what=f"{unread['documents']} documents wait to be read, and no run works on them.",
+            what=f"Documents that wait to be read while no run works on them: {unread['documents']}.",
             where="documents",
             count=unread["documents"],
             since=unread["since"],
@@ -48,7 +48,8 @@ def stalled_work(database: Database, minutes: float, versions: Collection[str]) 
         yield Trouble(
             key=f"stalled/{item['version']}",
             severity="ERROR",
-            what=f"{item['documents']} documents wait to be embedded at {item['version']}, and no run works on them.",
+            what=f"Documents that wait to be embedded at {item['version']} while no run works on them: "
+            f"{item['documents']}.",
             where=f"chunk_vectors at {item['version']}",
             count=item["documents"],
             since=item["since"],
